@@ -1,0 +1,209 @@
+//! Which angelia processes of one home are alive.
+//!
+//! Every process that owns sessions or agents holds a locked file named by its owner id for as
+//! long as it lives. The system drops the lock with the process, however it ends, so whoever can
+//! lock a file knows that its owner is dead: no pid is trusted, and no clock.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use angelia_core::ports::Holder;
+use uuid::Uuid;
+
+/// The folder of owner files, `<home>/run/owners`.
+#[derive(Clone, Debug)]
+pub struct Owners {
+    folder: Arc<Path>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "could not record this process in {folder}: {source}; \
+     check that the folder may be written and that the disk is not full"
+)]
+pub struct EnterError {
+    folder: PathBuf,
+    source: io::Error,
+}
+
+impl Owners {
+    pub fn new(folder: impl AsRef<Path>) -> Self {
+        Self {
+            folder: folder.as_ref().into(),
+        }
+    }
+
+    /// Records this process as an owner under a fresh id, until the returned value is dropped or
+    /// the process ends. `command` is what people are told: `run`, `serve` …
+    pub fn enter(&self, command: &str) -> Result<OwnerLock, EnterError> {
+        self.try_enter(command).map_err(|source| EnterError {
+            folder: self.folder.to_path_buf(),
+            source,
+        })
+    }
+
+    /// Is the process of this owner id still running? What cannot be found out counts as alive,
+    /// because the dead are taken over and swept.
+    pub fn is_alive(&self, id: &str) -> bool {
+        let Some(path) = self.file(id) else {
+            return false;
+        };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        };
+        // Shared, so that two who ask at once do not take each other for the owner.
+        match file.try_lock_shared() {
+            Ok(()) => false,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
+        }
+    }
+
+    /// What the owner said about itself.
+    pub fn holder(&self, id: &str) -> Option<Holder> {
+        let text = fs::read_to_string(self.file(id)?).ok()?;
+        let (pid, command) = text.split_once('\n')?;
+        Some(Holder {
+            pid: pid.parse().ok()?,
+            command: command.trim_end().to_owned(),
+        })
+    }
+
+    fn try_enter(&self, command: &str) -> io::Result<OwnerLock> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&self.folder)?;
+        self.remove_stale()?;
+        loop {
+            let id = Uuid::new_v4().simple().to_string();
+            let path = self.folder.join(&id);
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&path)?;
+            file.lock()?;
+            // Somebody tidying up may have seen the file before it was locked.
+            if !path.try_exists()? {
+                continue;
+            }
+            write!(file, "{}\n{command}\n", std::process::id())?;
+            return Ok(OwnerLock {
+                id,
+                path,
+                _file: file,
+                owners: self.clone(),
+            });
+        }
+    }
+
+    fn remove_stale(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let Some(path) = entry.file_name().to_str().and_then(|id| self.file(id)) else {
+                continue;
+            };
+            let Ok(file) = File::open(&path) else {
+                continue;
+            };
+            if file.try_lock_shared().is_ok() {
+                // The lock is still held here: a process that is just entering waits for it and
+                // then sees that its file is gone.
+                let _gone_already = fs::remove_file(&path);
+            }
+        }
+        Ok(())
+    }
+
+    /// `None` for what cannot be an owner id: such a name must not lead out of the folder.
+    fn file(&self, id: &str) -> Option<PathBuf> {
+        let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_id.then(|| self.folder.join(id))
+    }
+}
+
+/// This process as an owner; dropping it says that the process owns nothing any more.
+#[derive(Debug)]
+pub struct OwnerLock {
+    id: String,
+    path: PathBuf,
+    _file: File,
+    owners: Owners,
+}
+
+impl OwnerLock {
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+}
+
+impl Drop for OwnerLock {
+    fn drop(&mut self) {
+        let _removed_by_hand = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_lives_as_long_as_its_lock() {
+        let home = tempfile::tempdir().unwrap();
+        let owners = Owners::new(home.path().join("run/owners"));
+        let one = owners.enter("serve").unwrap();
+        let two = owners.enter("run").unwrap();
+        assert_ne!(one.id(), two.id());
+        assert!(owners.is_alive(one.id()) && owners.is_alive(two.id()));
+        assert_eq!(
+            owners.holder(one.id()),
+            Some(Holder {
+                pid: std::process::id(),
+                command: "serve".into()
+            })
+        );
+
+        let gone = one.id().to_owned();
+        drop(one);
+        assert!(!owners.is_alive(&gone));
+        assert!(owners.is_alive(two.id()));
+    }
+
+    #[test]
+    fn what_the_dead_left_is_removed_and_the_living_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        let owners = Owners::new(home.path());
+        let living = owners.enter("serve").unwrap();
+        fs::write(home.path().join("0123abcd"), "1\nrun\n").unwrap();
+        assert!(!owners.is_alive("0123abcd"));
+
+        let _another = owners.enter("run").unwrap();
+        assert!(!home.path().join("0123abcd").exists());
+        assert!(owners.is_alive(living.id()));
+    }
+
+    #[test]
+    fn a_name_that_is_no_id_is_nobody() {
+        let home = tempfile::tempdir().unwrap();
+        let owners = Owners::new(home.path().join("owners"));
+        let lock = owners.enter("run").unwrap();
+        let outside = home.path().join("outside");
+        fs::write(&outside, "1\nrun\n").unwrap();
+        let file = File::open(&outside).unwrap();
+        file.lock().unwrap();
+        for id in ["", "../outside", "..", "a/b"] {
+            assert!(!owners.is_alive(id), "{id:?}");
+            assert_eq!(owners.holder(id), None);
+        }
+        assert!(owners.is_alive(lock.id()));
+    }
+}

@@ -1,0 +1,173 @@
+//! What people and agents said, on disk: the input of a turn, the messages of a carried history.
+//! Externally tagged throughout, because `RawValue` works in no other kind of enum.
+
+use std::borrow::Cow;
+
+use angelia_core::model::{Content, Message, Part, Role, ToolId};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::trouble::Trouble;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ContentBody<'a> {
+    #[serde(borrow)]
+    Text(Cow<'a, str>),
+    Image {
+        #[serde(borrow)]
+        media_type: Cow<'a, str>,
+        #[serde(borrow)]
+        base64: Cow<'a, str>,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct MessageBody<'a> {
+    role: RoleBody,
+    #[serde(borrow)]
+    parts: Vec<PartBody<'a>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RoleBody {
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PartBody<'a> {
+    #[serde(borrow)]
+    Content(ContentBody<'a>),
+    Thinking {
+        #[serde(borrow)]
+        text: Cow<'a, str>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<Cow<'a, str>>,
+    },
+    ToolUse {
+        #[serde(borrow)]
+        id: Cow<'a, str>,
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+        #[serde(borrow)]
+        input: &'a RawValue,
+    },
+    ToolResult {
+        #[serde(borrow)]
+        id: Cow<'a, str>,
+        ok: bool,
+        #[serde(borrow)]
+        content: Vec<ContentBody<'a>>,
+    },
+}
+
+/// The input of a turn.
+pub(super) fn encode(input: &[Content]) -> Result<String, Trouble> {
+    let bodies: Vec<_> = input.iter().map(ContentBody::of).collect();
+    Ok(serde_json::to_string(&bodies)?)
+}
+
+pub(super) fn decode(body: &str) -> Result<Vec<Content>, Trouble> {
+    contents(serde_json::from_str(body)?)
+}
+
+fn contents(bodies: Vec<ContentBody<'_>>) -> Result<Vec<Content>, Trouble> {
+    bodies.into_iter().map(ContentBody::into_content).collect()
+}
+
+impl<'a> ContentBody<'a> {
+    fn of(content: &'a Content) -> Self {
+        match content {
+            Content::Text(text) => Self::Text((&**text).into()),
+            Content::Image { media_type, data } => Self::Image {
+                media_type: (&**media_type).into(),
+                base64: BASE64.encode(data).into(),
+            },
+        }
+    }
+
+    fn into_content(self) -> Result<Content, Trouble> {
+        Ok(match self {
+            Self::Text(text) => Content::Text(text.into()),
+            Self::Image { media_type, base64 } => Content::Image {
+                media_type: media_type.into(),
+                data: BASE64
+                    .decode(&*base64)
+                    .map_err(|error| Trouble::Unreadable(format!("an image: {error}")))?
+                    .into(),
+            },
+        })
+    }
+}
+
+impl<'a> MessageBody<'a> {
+    pub(super) fn of(message: &'a Message) -> Self {
+        Self {
+            role: match message.role {
+                Role::User => RoleBody::User,
+                Role::Assistant => RoleBody::Assistant,
+            },
+            parts: message.parts.iter().map(PartBody::of).collect(),
+        }
+    }
+
+    pub(super) fn into_message(self) -> Result<Message, Trouble> {
+        Ok(Message {
+            role: match self.role {
+                RoleBody::User => Role::User,
+                RoleBody::Assistant => Role::Assistant,
+            },
+            parts: self
+                .parts
+                .into_iter()
+                .map(PartBody::into_part)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl<'a> PartBody<'a> {
+    fn of(part: &'a Part) -> Self {
+        match part {
+            Part::Content(content) => Self::Content(ContentBody::of(content)),
+            Part::Thinking { text, signature } => Self::Thinking {
+                text: (&**text).into(),
+                signature: signature.as_deref().map(Cow::Borrowed),
+            },
+            Part::ToolUse { id, name, input } => Self::ToolUse {
+                id: id.as_str().into(),
+                name: (&**name).into(),
+                input,
+            },
+            Part::ToolResult { id, ok, content } => Self::ToolResult {
+                id: id.as_str().into(),
+                ok: *ok,
+                content: content.iter().map(ContentBody::of).collect(),
+            },
+        }
+    }
+
+    fn into_part(self) -> Result<Part, Trouble> {
+        Ok(match self {
+            Self::Content(content) => Part::Content(content.into_content()?),
+            Self::Thinking { text, signature } => Part::Thinking {
+                text: text.into(),
+                signature: signature.map(Into::into),
+            },
+            Self::ToolUse { id, name, input } => Part::ToolUse {
+                id: ToolId::new(id),
+                name: name.into(),
+                input: input.to_owned().into(),
+            },
+            Self::ToolResult { id, ok, content } => Part::ToolResult {
+                id: ToolId::new(id),
+                ok,
+                content: contents(content)?,
+            },
+        })
+    }
+}

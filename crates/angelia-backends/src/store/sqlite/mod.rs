@@ -1,0 +1,187 @@
+//! The store in one SQLite file that several processes may open.
+//!
+//! All writes of a process go through one thread, which commits whatever has queued up in one
+//! transaction; reads run on a few connections of their own beside it. Ownership of a session is
+//! a row that names an [owner](crate::owners) and an epoch, checked in the same transaction as
+//! what the owner writes.
+//!
+//! - `open`, `migrations`: from a path to a connection with the present schema.
+//! - `writer`, `readers`: the thread and the connections.
+//! - `write`, `read`: the statements.
+//! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `words`: what is in the columns.
+//! - `trouble`: what people are told when SQLite fails.
+
+mod content_json;
+mod event_json;
+mod migrations;
+mod open;
+mod outcome_json;
+mod read;
+mod readers;
+mod spec_json;
+#[cfg(test)]
+mod tests;
+mod trouble;
+mod words;
+mod write;
+mod writer;
+
+use std::{path::Path, sync::Arc};
+
+use angelia_core::{
+    model::{
+        ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord, TurnState,
+    },
+    ports::{BoxFuture, Committed, Lease, Page, Store, StoreError},
+};
+use jiff::Timestamp;
+
+pub use self::open::OpenError;
+use self::{readers::Readers, writer::Writer};
+use crate::owners::OwnerLock;
+
+type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct SqliteStore {
+    owner: Arc<OwnerLock>,
+    readers: Readers,
+    writer: Writer,
+}
+
+impl SqliteStore {
+    /// Opens the file, creating or migrating it where needed. What this process acquires is held
+    /// in the name of `owner`. Blocks, for a few milliseconds at most unless another process is
+    /// migrating.
+    pub fn open(path: &Path, owner: Arc<OwnerLock>) -> Result<Self, OpenError> {
+        let path: Arc<Path> = path.into();
+        let connection = open::writable(&path)?;
+        let writer = Writer::start(connection, &path, Arc::clone(&owner))?;
+        Ok(Self {
+            owner,
+            readers: Readers::new(path),
+            writer,
+        })
+    }
+}
+
+impl Store for SqliteStore {
+    fn create_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, ()> {
+        let session = session.clone();
+        Box::pin(
+            self.writer
+                .write(move |db| write::create_session(db, &session)),
+        )
+    }
+
+    fn put_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, u64> {
+        let session = session.clone();
+        Box::pin(
+            self.writer
+                .write(move |db| write::put_session(db, &session)),
+        )
+    }
+
+    fn session(&self, id: SessionId) -> Answer<'_, Option<SessionRecord>> {
+        Box::pin(self.readers.read(move |db| read::session(db, id)))
+    }
+
+    fn sessions(&self, page: Page) -> Answer<'_, Vec<SessionRecord>> {
+        Box::pin(self.readers.read(move |db| read::sessions(db, page)))
+    }
+
+    fn delete_session(&self, id: SessionId) -> Answer<'_, ()> {
+        Box::pin(self.writer.write(move |db| write::delete_session(db, id)))
+    }
+
+    fn bind_name<'a>(&'a self, name: &'a ExternalName, session: SessionId) -> Answer<'a, ()> {
+        let name = name.clone();
+        Box::pin(
+            self.writer
+                .write(move |db| write::bind_name(db, &name, session)),
+        )
+    }
+
+    fn named<'a>(&'a self, name: &'a ExternalName) -> Answer<'a, Option<SessionId>> {
+        let name = name.clone();
+        Box::pin(self.readers.read(move |db| read::named(db, &name)))
+    }
+
+    fn acquire(&self, session: SessionId) -> Answer<'_, Lease> {
+        Box::pin(self.writer.write(move |db| write::acquire(db, session)))
+    }
+
+    fn release(&self, lease: Lease) -> Answer<'_, ()> {
+        Box::pin(self.writer.write(move |db| write::release(db, &lease)))
+    }
+
+    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, ()> {
+        let (lease, turn) = (lease.clone(), turn.clone());
+        Box::pin(
+            self.writer
+                .write(move |db| write::create_turn(db, &lease, &turn)),
+        )
+    }
+
+    fn set_turn_state<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: TurnId,
+        state: &'a TurnState,
+    ) -> Answer<'a, ()> {
+        let (lease, state) = (lease.clone(), state.clone());
+        Box::pin(
+            self.writer
+                .write(move |db| write::set_turn_state(db, &lease, turn, &state)),
+        )
+    }
+
+    fn turn(&self, id: TurnId) -> Answer<'_, Option<TurnRecord>> {
+        Box::pin(self.readers.read(move |db| read::turn(db, id)))
+    }
+
+    fn turns(&self, session: Option<SessionId>, page: Page) -> Answer<'_, Vec<TurnRecord>> {
+        Box::pin(self.readers.read(move |db| read::turns(db, session, page)))
+    }
+
+    fn append<'a>(&'a self, lease: &'a Lease, events: Vec<TurnEvent>) -> Answer<'a, Committed> {
+        let lease = lease.clone();
+        Box::pin(async move {
+            let (reply, committed) = Committed::new();
+            self.writer
+                .queue(move |db| write::append(db, &lease, &events), reply)
+                .await?;
+            Ok(committed)
+        })
+    }
+
+    fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> Answer<'_, Vec<TurnEvent>> {
+        Box::pin(
+            self.readers
+                .read(move |db| read::replay(db, turn, after, limit)),
+        )
+    }
+
+    fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>> {
+        let owner = Arc::clone(&self.owner);
+        Box::pin(
+            self.readers
+                .read(move |db| read::lost_turns(db, owner.owners())),
+        )
+    }
+
+    fn stale_sessions(&self, before: Timestamp) -> Answer<'_, Vec<SessionRecord>> {
+        Box::pin(
+            self.readers
+                .read(move |db| read::stale_sessions(db, before)),
+        )
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.readers.close();
+            self.writer.close().await;
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! The statements of the readers, and how rows become records.
+
+use angelia_core::{
+    model::{
+        ExternalName, NativeSessionId, Seq, SessionId, SessionRecord, TurnEvent, TurnId,
+        TurnOptions, TurnRecord, TurnState,
+    },
+    ports::Page,
+};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use uuid::Uuid;
+
+use super::{
+    content_json, event_json, outcome_json, spec_json,
+    trouble::Trouble,
+    words::{self, count, nanoseconds, number, session_id, time, turn_id},
+};
+use crate::owners::Owners;
+
+type Found<T> = Result<T, Trouble>;
+
+const SESSION: &str = "SELECT s.id, s.revision, s.created_at, s.updated_at, s.title, s.native,
+        s.forked_from, p.body
+    FROM sessions s JOIN specs p ON p.session_id = s.id";
+
+const TURN: &str = "SELECT t.id, t.session_id, t.created_at, t.state, t.origin, t.can_ask, i.body,
+        e.at, e.body, l.owner
+    FROM turns t JOIN inputs i ON i.turn_id = t.id
+    JOIN leases l ON l.session_id = t.session_id
+    LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq";
+
+pub(super) fn session(db: &Connection, id: SessionId) -> Found<Option<SessionRecord>> {
+    let sql = format!("{SESSION} WHERE s.id = ?1");
+    let found = list(db, &sql, [id.as_uuid().as_bytes()], session_record)?;
+    Ok(found.into_iter().next())
+}
+
+pub(super) fn sessions(db: &Connection, page: Page) -> Found<Vec<SessionRecord>> {
+    let sql = format!("{SESSION} WHERE s.id < ?1 ORDER BY s.id DESC LIMIT ?2");
+    let before = before(page);
+    let parameters = params![before.as_bytes(), number(page.limit)];
+    list(db, &sql, parameters, session_record)
+}
+
+pub(super) fn stale_sessions(db: &Connection, before: Timestamp) -> Found<Vec<SessionRecord>> {
+    let sql = format!(
+        "{SESSION} WHERE s.updated_at < ?1 AND NOT EXISTS (
+            SELECT 1 FROM turns t LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq
+            WHERE t.session_id = s.id
+                AND (t.finished_seq IS NULL OR t.created_at >= ?1 OR e.at >= ?1))
+         ORDER BY s.id"
+    );
+    list(db, &sql, [nanoseconds(before)], session_record)
+}
+
+pub(super) fn named(db: &Connection, name: &ExternalName) -> Found<Option<SessionId>> {
+    let found = db
+        .prepare_cached("SELECT session_id FROM external_names WHERE scope = ?1 AND name = ?2")?
+        .query_row(params![name.scope, name.name], |row| session_id(row, 0))
+        .optional()?;
+    Ok(found)
+}
+
+pub(super) fn turn(db: &Connection, id: TurnId) -> Found<Option<TurnRecord>> {
+    let sql = format!("{TURN} WHERE t.id = ?1");
+    let found = list(db, &sql, [id.as_uuid().as_bytes()], turn_record)?;
+    Ok(found.into_iter().next())
+}
+
+pub(super) fn turns(
+    db: &Connection,
+    session: Option<SessionId>,
+    page: Page,
+) -> Found<Vec<TurnRecord>> {
+    let before = before(page);
+    let limit = number(page.limit);
+    match session {
+        None => {
+            let sql = format!("{TURN} WHERE t.id < ?1 ORDER BY t.id DESC LIMIT ?2");
+            list(db, &sql, params![before.as_bytes(), limit], turn_record)
+        }
+        Some(session) => {
+            let sql =
+                format!("{TURN} WHERE t.session_id = ?3 AND t.id < ?1 ORDER BY t.id DESC LIMIT ?2");
+            let session = session.as_uuid();
+            let parameters = params![before.as_bytes(), limit, session.as_bytes()];
+            list(db, &sql, parameters, turn_record)
+        }
+    }
+}
+
+pub(super) fn lost_turns(db: &Connection, owners: &Owners) -> Found<Vec<TurnRecord>> {
+    let sql = format!("{TURN} WHERE t.finished_seq IS NULL ORDER BY t.id");
+    let mut unfinished = list(db, &sql, [], |row| {
+        Ok((row.get::<_, Option<String>>(9)?, turn_record(row)?))
+    })?;
+    unfinished.retain(|(owner, _)| owner.as_deref().is_none_or(|id| !owners.is_alive(id)));
+    Ok(unfinished.into_iter().map(|(_, turn)| turn).collect())
+}
+
+pub(super) fn replay(
+    db: &Connection,
+    turn: TurnId,
+    after: Seq,
+    limit: usize,
+) -> Found<Vec<TurnEvent>> {
+    let sql = "SELECT t.session_id, e.seq, e.at, e.format, e.kind, e.body
+        FROM events e JOIN turns t ON t.id = e.turn_id
+        WHERE e.turn_id = ?1 AND e.seq > ?2 ORDER BY e.seq LIMIT ?3";
+    let id = turn.as_uuid();
+    let parameters = params![id.as_bytes(), number(after), number(limit)];
+    list(db, sql, parameters, |row| {
+        Ok(TurnEvent {
+            turn,
+            session: session_id(row, 0)?,
+            seq: count(row.get(1)?),
+            at: time(row.get(2)?),
+            kind: event_json::decode(row.get(3)?, text(row, 4)?, text(row, 5)?),
+        })
+    })
+}
+
+fn list<T>(
+    db: &Connection,
+    sql: &str,
+    parameters: impl Params,
+    record: impl Fn(&Row<'_>) -> Found<T>,
+) -> Found<Vec<T>> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(parameters)?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next()? {
+        records.push(record(row)?);
+    }
+    Ok(records)
+}
+
+fn session_record(row: &Row<'_>) -> Found<SessionRecord> {
+    let forked_from: Option<[u8; 16]> = row.get(6)?;
+    Ok(SessionRecord {
+        id: session_id(row, 0)?,
+        revision: count(row.get(1)?),
+        created_at: time(row.get(2)?),
+        updated_at: time(row.get(3)?),
+        title: row.get(4)?,
+        native: row.get::<_, Option<String>>(5)?.map(NativeSessionId::new),
+        forked_from: forked_from.map(|id| SessionId::from_uuid(Uuid::from_bytes(id))),
+        spec: spec_json::decode(text(row, 7)?)?,
+    })
+}
+
+fn turn_record(row: &Row<'_>) -> Found<TurnRecord> {
+    let state = match text(row, 3)? {
+        "queued" => TurnState::Queued,
+        "running" => TurnState::Running,
+        "awaiting_approval" => TurnState::AwaitingApproval,
+        "finished" => TurnState::Finished {
+            at: time(row.get(7)?),
+            outcome: outcome_json::decode(text(row, 8)?),
+        },
+        other => return Err(Trouble::Unreadable(format!("unknown state `{other}`"))),
+    };
+    Ok(TurnRecord {
+        id: turn_id(row, 0)?,
+        session: session_id(row, 1)?,
+        input: content_json::decode(text(row, 6)?)?,
+        options: TurnOptions {
+            origin: words::origin(text(row, 4)?)?,
+            can_ask: row.get(5)?,
+        },
+        created_at: time(row.get(2)?),
+        state,
+    })
+}
+
+fn text<'a>(row: &'a Row<'_>, column: usize) -> Found<&'a str> {
+    let value = row.get_ref(column)?;
+    value
+        .as_str()
+        .map_err(|error| Trouble::Unreadable(format!("column {column}: {error}")))
+}
+
+/// Everything is older than the greatest UUID.
+fn before(page: Page) -> Uuid {
+    page.before.unwrap_or(Uuid::max())
+}

@@ -1,0 +1,71 @@
+//! A few connections that only read, opened when they are first needed, used off the async
+//! threads.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use angelia_core::ports::StoreError;
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use super::{
+    open,
+    trouble::{Trouble, describe},
+    writer::closed,
+};
+
+const CONNECTIONS: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: Arc<Path>,
+    permits: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+}
+
+impl Readers {
+    pub(super) fn new(path: Arc<Path>) -> Self {
+        Self {
+            path,
+            permits: Arc::new(Semaphore::new(CONNECTIONS)),
+            idle: Arc::default(),
+        }
+    }
+
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|_closed| closed())?;
+        let (path, idle) = (Arc::clone(&self.path), Arc::clone(&self.idle));
+        let work = move || {
+            let _permit = permit;
+            let connection = match lock(&idle).pop() {
+                Some(connection) => connection,
+                None => open::readable(&path).map_err(|error| StoreError::Failed {
+                    message: describe(&path, &error),
+                })?,
+            };
+            let answer = query(&connection).map_err(|trouble| trouble.into_store_error(&path));
+            lock(&idle).push(connection);
+            answer
+        };
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or_else(|_runtime_stops| Err(closed()))
+    }
+
+    pub(super) fn close(&self) {
+        self.permits.close();
+        lock(&self.idle).clear();
+    }
+}
+
+fn lock(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,330 @@
+//! The launch specification on disk, versioned, so that a session of an older angelia can still
+//! be resumed with every flag it had.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use angelia_core::model::{
+    Billing, CallerTool, Mode, PermissionLevel, Permissions, SessionSpec, SystemPrompt,
+    ToolPattern, ToolSet,
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{content_json::MessageBody, trouble::Trouble, words::word};
+
+const VERSION: u32 = 1;
+
+const MODES: [Mode; 2] = [Mode::Agent, Mode::Model];
+const BILLINGS: [Billing; 3] = [Billing::Any, Billing::Subscription, Billing::ApiKey];
+const LEVELS: [PermissionLevel; 3] = [
+    PermissionLevel::Ask,
+    PermissionLevel::Edit,
+    PermissionLevel::Unattended,
+];
+
+type Text<'a> = Cow<'a, str>;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SpecBody<'a> {
+    version: u32,
+    #[serde(borrow)]
+    profile: Text<'a>,
+    #[serde(borrow)]
+    executor: Text<'a>,
+    #[serde(borrow)]
+    mode: Text<'a>,
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    cwd: PathBody<'a>,
+    trust: bool,
+    #[serde(borrow)]
+    system: SystemBody<'a>,
+    #[serde(borrow)]
+    history: Vec<MessageBody<'a>>,
+    #[serde(borrow)]
+    caller_tools: Vec<CallerToolBody<'a>>,
+    #[serde(borrow)]
+    output_schema: Option<&'a RawValue>,
+    #[serde(borrow)]
+    permissions: PermissionsBody<'a>,
+    #[serde(borrow)]
+    tools: ToolsBody<'a>,
+    #[serde(borrow)]
+    mcp_servers: BTreeMap<Text<'a>, &'a RawValue>,
+    env: BTreeMap<Text<'a>, Text<'a>>,
+    env_pass: Vec<Text<'a>>,
+    #[serde(borrow)]
+    binary: Option<PathBody<'a>>,
+    command: Vec<Text<'a>>,
+    #[serde(borrow)]
+    billing: Text<'a>,
+    stable_prompt: bool,
+    resume: bool,
+    warm: u32,
+    background_grace: Duration,
+}
+
+/// A path need not be text.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PathBody<'a> {
+    #[serde(borrow)]
+    Text(Text<'a>),
+    Base64(String),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SystemBody<'a> {
+    Default,
+    #[serde(borrow)]
+    Append(Text<'a>),
+    #[serde(borrow)]
+    Replace(Text<'a>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ToolsBody<'a> {
+    Default,
+    All,
+    None,
+    #[serde(borrow)]
+    List(Vec<Text<'a>>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct CallerToolBody<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    description: Text<'a>,
+    #[serde(borrow)]
+    input_schema: &'a RawValue,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PermissionsBody<'a> {
+    #[serde(borrow)]
+    level: Text<'a>,
+    allowed: Vec<String>,
+    disallowed: Vec<String>,
+}
+
+pub(super) fn encode(spec: &SessionSpec, out: &mut Vec<u8>) -> Result<(), Trouble> {
+    let body = SpecBody {
+        version: VERSION,
+        profile: (&*spec.profile).into(),
+        executor: (&*spec.executor).into(),
+        mode: spec.mode.as_str().into(),
+        model: spec.model.as_deref().map(Cow::Borrowed),
+        cwd: PathBody::of(&spec.cwd),
+        trust: spec.trust,
+        system: SystemBody::of(&spec.system),
+        history: spec.history.iter().map(MessageBody::of).collect(),
+        caller_tools: spec.caller_tools.iter().map(CallerToolBody::of).collect(),
+        output_schema: spec.output_schema.as_deref(),
+        permissions: PermissionsBody::of(&spec.permissions),
+        tools: ToolsBody::of(&spec.tools),
+        mcp_servers: spec
+            .mcp_servers
+            .iter()
+            .map(|(name, value)| (Cow::Borrowed(&**name), &**value))
+            .collect(),
+        env: spec
+            .env
+            .iter()
+            .map(|(name, value)| (Cow::Borrowed(&**name), Cow::Borrowed(&**value)))
+            .collect(),
+        env_pass: borrowed(&spec.env_pass),
+        binary: spec.binary.as_deref().map(PathBody::of),
+        command: borrowed(&spec.command),
+        billing: spec.billing.as_str().into(),
+        stable_prompt: spec.stable_prompt,
+        resume: spec.resume,
+        warm: spec.warm,
+        background_grace: spec.background_grace,
+    };
+    serde_json::to_writer(out, &body)?;
+    Ok(())
+}
+
+pub(super) fn decode(body: &str) -> Result<SessionSpec, Trouble> {
+    let body: SpecBody<'_> = serde_json::from_str(body)?;
+    if body.version > VERSION {
+        return Err(Trouble::Unreadable(format!(
+            "a launch specification of version {}",
+            body.version
+        )));
+    }
+    Ok(SessionSpec {
+        profile: body.profile.into(),
+        executor: body.executor.into(),
+        mode: word(&MODES, Mode::as_str, &body.mode)?,
+        model: body.model.map(Into::into),
+        cwd: body.cwd.into_path()?,
+        trust: body.trust,
+        system: body.system.into_prompt(),
+        history: body
+            .history
+            .into_iter()
+            .map(MessageBody::into_message)
+            .collect::<Result<_, _>>()?,
+        caller_tools: body
+            .caller_tools
+            .into_iter()
+            .map(CallerToolBody::into_tool)
+            .collect(),
+        output_schema: body.output_schema.map(|schema| schema.to_owned().into()),
+        permissions: body.permissions.into_permissions()?,
+        tools: body.tools.into_set(),
+        mcp_servers: body
+            .mcp_servers
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.to_owned().into()))
+            .collect(),
+        env: body
+            .env
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        env_pass: owned(body.env_pass),
+        binary: body.binary.map(PathBody::into_path).transpose()?,
+        command: owned(body.command),
+        billing: word(&BILLINGS, Billing::as_str, &body.billing)?,
+        stable_prompt: body.stable_prompt,
+        resume: body.resume,
+        warm: body.warm,
+        background_grace: body.background_grace,
+    })
+}
+
+fn borrowed(words: &[Arc<str>]) -> Vec<Text<'_>> {
+    words.iter().map(|word| Cow::Borrowed(&**word)).collect()
+}
+
+fn owned(words: Vec<Text<'_>>) -> Vec<Arc<str>> {
+    words.into_iter().map(Into::into).collect()
+}
+
+impl<'a> PathBody<'a> {
+    fn of(path: &'a Path) -> Self {
+        match path.to_str() {
+            Some(text) => Self::Text(text.into()),
+            None => Self::Base64(BASE64.encode(path.as_os_str().as_encoded_bytes())),
+        }
+    }
+
+    fn into_path(self) -> Result<PathBuf, Trouble> {
+        match self {
+            Self::Text(text) => Ok(PathBuf::from(text.into_owned())),
+            Self::Base64(text) => BASE64
+                .decode(text)
+                .map(|bytes| PathBuf::from(os_string(bytes)))
+                .map_err(|error| Trouble::Unreadable(format!("a path: {error}"))),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn os_string(bytes: Vec<u8>) -> OsString {
+    std::os::unix::ffi::OsStringExt::from_vec(bytes)
+}
+
+#[cfg(not(unix))]
+fn os_string(bytes: Vec<u8>) -> OsString {
+    String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+impl<'a> SystemBody<'a> {
+    fn of(system: &'a SystemPrompt) -> Self {
+        match system {
+            SystemPrompt::Default => Self::Default,
+            SystemPrompt::Append(text) => Self::Append((&**text).into()),
+            SystemPrompt::Replace(text) => Self::Replace((&**text).into()),
+        }
+    }
+
+    fn into_prompt(self) -> SystemPrompt {
+        match self {
+            Self::Default => SystemPrompt::Default,
+            Self::Append(text) => SystemPrompt::Append(text.into()),
+            Self::Replace(text) => SystemPrompt::Replace(text.into()),
+        }
+    }
+}
+
+impl<'a> ToolsBody<'a> {
+    fn of(tools: &'a ToolSet) -> Self {
+        match tools {
+            ToolSet::Default => Self::Default,
+            ToolSet::All => Self::All,
+            ToolSet::None => Self::None,
+            ToolSet::List(names) => Self::List(borrowed(names)),
+        }
+    }
+
+    fn into_set(self) -> ToolSet {
+        match self {
+            Self::Default => ToolSet::Default,
+            Self::All => ToolSet::All,
+            Self::None => ToolSet::None,
+            Self::List(names) => ToolSet::List(owned(names)),
+        }
+    }
+}
+
+impl<'a> CallerToolBody<'a> {
+    fn of(tool: &'a CallerTool) -> Self {
+        Self {
+            name: (&*tool.name).into(),
+            description: (&*tool.description).into(),
+            input_schema: &tool.input_schema,
+        }
+    }
+
+    fn into_tool(self) -> CallerTool {
+        CallerTool {
+            name: self.name.into(),
+            description: self.description.into(),
+            input_schema: self.input_schema.to_owned().into(),
+        }
+    }
+}
+
+impl PermissionsBody<'_> {
+    fn of(permissions: &Permissions) -> Self {
+        let texts = |patterns: &[ToolPattern]| patterns.iter().map(ToString::to_string).collect();
+        Self {
+            level: permissions.level.as_str().into(),
+            allowed: texts(&permissions.allowed),
+            disallowed: texts(&permissions.disallowed),
+        }
+    }
+
+    fn into_permissions(self) -> Result<Permissions, Trouble> {
+        Ok(Permissions {
+            level: word(&LEVELS, PermissionLevel::as_str, &self.level)?,
+            allowed: patterns(&self.allowed)?,
+            disallowed: patterns(&self.disallowed)?,
+        })
+    }
+}
+
+fn patterns(texts: &[String]) -> Result<Vec<ToolPattern>, Trouble> {
+    texts
+        .iter()
+        .map(|text| {
+            text.parse()
+                .map_err(|error| Trouble::Unreadable(format!("{error}")))
+        })
+        .collect()
+}

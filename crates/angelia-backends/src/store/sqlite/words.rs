@@ -1,0 +1,54 @@
+//! The small values of the columns: identifiers, times, numbers, and words of closed lists.
+
+use angelia_core::model::{Origin, SessionId, TurnId};
+use jiff::Timestamp;
+use rusqlite::Row;
+use uuid::Uuid;
+
+use super::trouble::Trouble;
+
+pub(super) fn nanoseconds(time: Timestamp) -> i64 {
+    let nanoseconds = time.as_nanosecond();
+    i64::try_from(nanoseconds).unwrap_or(if nanoseconds < 0 { i64::MIN } else { i64::MAX })
+}
+
+pub(super) fn time(nanoseconds: i64) -> Timestamp {
+    Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// Our counters never come near the limit; a limit given by a caller may be anything.
+pub(super) fn number(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
+pub(super) fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+pub(super) fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
+    row.get::<_, [u8; 16]>(column).map(Uuid::from_bytes)
+}
+
+pub(super) fn session_id(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
+    uuid(row, column).map(SessionId::from_uuid)
+}
+
+pub(super) fn turn_id(row: &Row<'_>, column: usize) -> rusqlite::Result<TurnId> {
+    uuid(row, column).map(TurnId::from_uuid)
+}
+
+/// The member of a closed list that is written as `text`.
+pub(super) fn word<T: Copy>(
+    all: &[T],
+    as_str: impl Fn(T) -> &'static str,
+    text: &str,
+) -> Result<T, Trouble> {
+    all.iter()
+        .copied()
+        .find(|member| as_str(*member) == text)
+        .ok_or_else(|| Trouble::Unreadable(format!("unknown word `{text}`")))
+}
+
+pub(super) fn origin(text: &str) -> Result<Origin, Trouble> {
+    word(&[Origin::Owner, Origin::Remote], Origin::as_str, text)
+}

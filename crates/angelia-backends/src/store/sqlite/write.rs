@@ -1,0 +1,317 @@
+//! The statements of the writer. Each function is one job; what it reads and writes is one
+//! transaction.
+
+use angelia_core::{
+    model::{
+        EventKind, ExternalName, NativeSessionId, SessionId, SessionRecord, TurnEvent, TurnId,
+        TurnRecord, TurnState,
+    },
+    ports::{Holder, Lease, StoreError},
+};
+use rusqlite::{
+    OptionalExtension as _, Row, params,
+    types::{ToSqlOutput, ValueRef},
+};
+
+use super::{
+    content_json, event_json, spec_json,
+    trouble::Trouble,
+    words::{count, nanoseconds, number},
+    writer::Db,
+};
+
+type Written<T = ()> = Result<T, Trouble>;
+
+const NO_SESSION: StoreError = StoreError::NotFound("session");
+const NO_TURN: StoreError = StoreError::NotFound("turn");
+
+pub(super) fn create_session(db: &Db, session: &SessionRecord) -> Written {
+    let id = session.id.as_uuid();
+    let inserted = db
+        .connection
+        .prepare_cached(
+            "INSERT INTO sessions (id, revision, created_at, updated_at, title, native, forked_from)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            id.as_bytes(),
+            number(session.revision),
+            nanoseconds(session.created_at),
+            nanoseconds(session.updated_at),
+            session.title,
+            session.native.as_ref().map(NativeSessionId::as_str),
+            session.forked_from.as_ref().map(|from| from.as_uuid().into_bytes()),
+        ])?;
+    if inserted == 0 {
+        return Err(StoreError::Conflict.into());
+    }
+    with_spec(db, session, |body| {
+        db.connection
+            .prepare_cached("INSERT INTO specs (session_id, body) VALUES (?1, ?2)")?
+            .execute(params![id.as_bytes(), body])
+    })?;
+    db.connection
+        .prepare_cached("INSERT INTO leases (session_id, owner, epoch) VALUES (?1, NULL, 0)")?
+        .execute([id.as_bytes()])?;
+    Ok(())
+}
+
+pub(super) fn put_session(db: &Db, session: &SessionRecord) -> Written<u64> {
+    let id = session.id.as_uuid();
+    let updated = db
+        .connection
+        .prepare_cached(
+            "UPDATE sessions SET revision = revision + 1, created_at = ?3, updated_at = ?4,
+                    title = ?5, native = ?6, forked_from = ?7
+             WHERE id = ?1 AND revision = ?2",
+        )?
+        .execute(params![
+            id.as_bytes(),
+            number(session.revision),
+            nanoseconds(session.created_at),
+            nanoseconds(session.updated_at),
+            session.title,
+            session.native.as_ref().map(NativeSessionId::as_str),
+            session
+                .forked_from
+                .as_ref()
+                .map(|from| from.as_uuid().into_bytes()),
+        ])?;
+    if updated == 0 {
+        let exists = db
+            .connection
+            .prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?
+            .exists([id.as_bytes()])?;
+        return Err(if exists {
+            StoreError::Conflict
+        } else {
+            NO_SESSION
+        }
+        .into());
+    }
+    // A long history is read to compare, but not written again with every change of a title.
+    with_spec(db, session, |body| {
+        db.connection
+            .prepare_cached("UPDATE specs SET body = ?2 WHERE session_id = ?1 AND body <> ?2")?
+            .execute(params![id.as_bytes(), body])
+    })?;
+    Ok(session.revision + 1)
+}
+
+pub(super) fn delete_session(db: &Db, id: SessionId) -> Written {
+    let Some((owner, _)) = lease_of(db, id)? else {
+        return Err(NO_SESSION.into());
+    };
+    refuse_if_held(db, owner.as_deref())?;
+    db.connection
+        .prepare_cached("DELETE FROM sessions WHERE id = ?1")?
+        .execute([id.as_uuid().as_bytes()])?;
+    Ok(())
+}
+
+pub(super) fn bind_name(db: &Db, name: &ExternalName, session: SessionId) -> Written {
+    let bound = db
+        .connection
+        .prepare_cached(
+            "INSERT INTO external_names (scope, name, session_id)
+             SELECT ?1, ?2, id FROM sessions WHERE id = ?3
+             ON CONFLICT (scope, name) DO UPDATE SET session_id = excluded.session_id",
+        )?
+        .execute(params![name.scope, name.name, session.as_uuid().as_bytes()])?;
+    if bound == 0 {
+        return Err(NO_SESSION.into());
+    }
+    Ok(())
+}
+
+pub(super) fn acquire(db: &Db, session: SessionId) -> Written<Lease> {
+    let Some((owner, epoch)) = lease_of(db, session)? else {
+        return Err(NO_SESSION.into());
+    };
+    refuse_if_held(db, owner.as_deref())?;
+    let epoch = epoch + 1;
+    db.connection
+        .prepare_cached("UPDATE leases SET owner = ?2, epoch = ?3 WHERE session_id = ?1")?
+        .execute(params![
+            session.as_uuid().as_bytes(),
+            db.owner.id(),
+            number(epoch)
+        ])?;
+    Ok(Lease { session, epoch })
+}
+
+pub(super) fn release(db: &Db, lease: &Lease) -> Written {
+    db.connection
+        .prepare_cached(
+            "UPDATE leases SET owner = NULL WHERE session_id = ?1 AND owner = ?2 AND epoch = ?3",
+        )?
+        .execute(params![
+            lease.session.as_uuid().as_bytes(),
+            db.owner.id(),
+            number(lease.epoch)
+        ])?;
+    Ok(())
+}
+
+pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> Written {
+    let Some((owner, epoch)) = lease_of(db, lease.session)? else {
+        return Err(NO_SESSION.into());
+    };
+    check_lease(db, lease, owner.as_deref(), epoch)?;
+    if turn.session != lease.session {
+        return Err(StoreError::LeaseLost.into());
+    }
+    let id = turn.id.as_uuid();
+    let inserted = db
+        .connection
+        .prepare_cached(
+            "INSERT INTO turns (id, session_id, created_at, state, origin, can_ask)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            id.as_bytes(),
+            turn.session.as_uuid().as_bytes(),
+            nanoseconds(turn.created_at),
+            unfinished(&turn.state)?,
+            turn.options.origin.as_str(),
+            turn.options.can_ask,
+        ])?;
+    if inserted == 0 {
+        return Err(StoreError::Conflict.into());
+    }
+    let body = content_json::encode(&turn.input)?;
+    db.connection
+        .prepare_cached("INSERT INTO inputs (turn_id, body) VALUES (?1, ?2)")?
+        .execute(params![id.as_bytes(), body])?;
+    Ok(())
+}
+
+pub(super) fn set_turn_state(db: &Db, lease: &Lease, turn: TurnId, state: &TurnState) -> Written {
+    check_open_turn(db, lease, turn)?;
+    db.connection
+        .prepare_cached("UPDATE turns SET state = ?2 WHERE id = ?1")?
+        .execute(params![turn.as_uuid().as_bytes(), unfinished(state)?])?;
+    Ok(())
+}
+
+pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> Written {
+    let mut insert = db.connection.prepare_cached(
+        "INSERT INTO events (turn_id, seq, at, format, kind, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+    )?;
+    let mut scratch = db.scratch.borrow_mut();
+    let mut checked = None;
+    for event in events {
+        if checked != Some(event.turn) {
+            check_open_turn(db, lease, event.turn)?;
+            checked = Some(event.turn);
+        }
+        if !event.kind.is_stored() {
+            continue;
+        }
+        scratch.clear();
+        let kind = event_json::encode(&event.kind, &mut scratch)?;
+        let inserted = insert.execute(params![
+            event.turn.as_uuid().as_bytes(),
+            number(event.seq),
+            nanoseconds(event.at),
+            event_json::FORMAT,
+            kind,
+            ToSqlOutput::Borrowed(ValueRef::Text(&scratch)),
+        ])?;
+        if inserted == 0 {
+            return Err(StoreError::Recorded { seq: event.seq }.into());
+        }
+        if let EventKind::Finished(_) = event.kind {
+            finish(db, event)?;
+            // The next event of this turn, if any, is refused.
+            checked = None;
+        }
+    }
+    Ok(())
+}
+
+fn finish(db: &Db, event: &TurnEvent) -> Written {
+    db.connection
+        .prepare_cached("UPDATE turns SET state = 'finished', finished_seq = ?2 WHERE id = ?1")?
+        .execute(params![event.turn.as_uuid().as_bytes(), number(event.seq)])?;
+    Ok(())
+}
+
+/// The turn is of the lease's session, the lease is ours, and the turn has not finished.
+fn check_open_turn(db: &Db, lease: &Lease, turn: TurnId) -> Written {
+    let mut select = db.connection.prepare_cached(
+        "SELECT l.owner, l.epoch, t.finished_seq IS NOT NULL
+         FROM turns t JOIN leases l ON l.session_id = t.session_id
+         WHERE t.id = ?1 AND t.session_id = ?2",
+    )?;
+    let mut rows = select.query(params![
+        turn.as_uuid().as_bytes(),
+        lease.session.as_uuid().as_bytes()
+    ])?;
+    let Some(row) = rows.next()? else {
+        return Err(NO_TURN.into());
+    };
+    let owner = row.get_ref(0)?.as_str_or_null().unwrap_or_default();
+    check_lease(db, lease, owner, count(row.get(1)?))?;
+    if row.get(2)? {
+        return Err(StoreError::TurnFinished.into());
+    }
+    Ok(())
+}
+
+fn check_lease(db: &Db, lease: &Lease, owner: Option<&str>, epoch: u64) -> Written {
+    if owner == Some(db.owner.id()) && epoch == lease.epoch {
+        Ok(())
+    } else {
+        Err(StoreError::LeaseLost.into())
+    }
+}
+
+fn lease_of(db: &Db, session: SessionId) -> Written<Option<(Option<String>, u64)>> {
+    let found = db
+        .connection
+        .prepare_cached("SELECT owner, epoch FROM leases WHERE session_id = ?1")?
+        .query_row([session.as_uuid().as_bytes()], |row: &Row<'_>| {
+            Ok((row.get(0)?, count(row.get(1)?)))
+        })
+        .optional()?;
+    Ok(found)
+}
+
+/// Somebody else's, and that somebody is alive.
+fn refuse_if_held(db: &Db, owner: Option<&str>) -> Written {
+    let owners = db.owner.owners();
+    match owner {
+        Some(owner) if owner != db.owner.id() && owners.is_alive(owner) => {
+            let holder = owners.holder(owner).unwrap_or_else(|| Holder {
+                pid: 0,
+                command: "(unknown)".to_owned(),
+            });
+            Err(StoreError::Held(holder).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unfinished(state: &TurnState) -> Written<&'static str> {
+    match state {
+        TurnState::Queued | TurnState::Running | TurnState::AwaitingApproval => Ok(state.as_str()),
+        TurnState::Finished { .. } => Err(StoreError::Failed {
+            message: "a turn is finished by its event, not by its state".to_owned(),
+        }
+        .into()),
+    }
+}
+
+fn with_spec(
+    db: &Db,
+    session: &SessionRecord,
+    write: impl FnOnce(ToSqlOutput<'_>) -> rusqlite::Result<usize>,
+) -> Written {
+    let mut scratch = db.scratch.borrow_mut();
+    scratch.clear();
+    spec_json::encode(&session.spec, &mut scratch)?;
+    write(ToSqlOutput::Borrowed(ValueRef::Text(&scratch)))?;
+    Ok(())
+}

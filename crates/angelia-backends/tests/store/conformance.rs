@@ -1,0 +1,44 @@
+//! One suite over both stores.
+
+mod memory {
+    use std::sync::Arc;
+
+    use angelia_backends::store::MemoryStore;
+    use angelia_core::ports::Store;
+    use angelia_testkit::{conformance::store::StoreFixture, store_conformance};
+
+    struct Memory;
+
+    impl StoreFixture for Memory {
+        fn open(&self) -> Arc<dyn Store> {
+            Arc::new(MemoryStore::new())
+        }
+
+        fn is_shared(&self) -> bool {
+            false
+        }
+    }
+
+    store_conformance!(Memory);
+}
+
+mod sqlite {
+    use std::sync::Arc;
+
+    use angelia_core::ports::Store;
+    use angelia_testkit::{conformance::store::StoreFixture, store_conformance};
+
+    use crate::home::Home;
+
+    impl StoreFixture for Home {
+        fn open(&self) -> Arc<dyn Store> {
+            Arc::new(self.open())
+        }
+
+        fn is_shared(&self) -> bool {
+            true
+        }
+    }
+
+    store_conformance!(Home::new());
+}

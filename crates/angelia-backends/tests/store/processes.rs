@@ -1,0 +1,179 @@
+//! Several processes on one file, and one of them killed. The other process is this test program
+//! once more, told to run one of its ignored tests.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Arc,
+};
+
+use angelia_backends::{owners::Owners, store::SqliteStore};
+use angelia_core::{
+    model::{SessionId, TurnState},
+    ports::{Page, Store as _, StoreError},
+};
+use angelia_testkit::conformance::store::{
+    event, finished, notice, plain_session, same, stored_turn,
+};
+
+use crate::home::Home;
+
+struct Other {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    /// Held open: its end is the child's sign to stop.
+    input: ChildStdin,
+}
+
+impl Other {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test plays a process of its own"
+    )]
+    fn start(test: &str, home: &Home) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([test, "--exact", "--ignored", "--nocapture"])
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{}", home.path().display()).unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self {
+            child,
+            output,
+            input,
+        }
+    }
+
+    /// The rest of the next line that starts with `word`.
+    fn says(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let length = self.output.read_line(&mut line).unwrap();
+            assert_ne!(length, 0, "it ended without saying `{word}`");
+            if let Some(rest) = line.trim().strip_prefix(word) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What the other process is told first; `None` when somebody runs all ignored tests.
+fn told() -> Option<String> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let line = line.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+fn open(home: &str) -> SqliteStore {
+    let home = Path::new(home);
+    let owner = Owners::new(home.join("run/owners")).enter("serve").unwrap();
+    SqliteStore::open(&home.join("state.db"), Arc::new(owner)).unwrap()
+}
+
+#[tokio::test]
+#[ignore = "run by the tests below as a process of its own"]
+async fn owner_that_appends_until_it_is_killed() {
+    let Some(home) = told() else { return };
+    let store = open(&home);
+    let (lease, turn) = stored_turn(&store).await;
+    store
+        .set_turn_state(&lease, turn.id, &TurnState::Running)
+        .await
+        .unwrap();
+    println!("\nsession {}", lease.session);
+    for seq in 1.. {
+        let append = store.append(&lease, vec![event(&turn, seq, notice("n"))]);
+        append.await.unwrap().await.unwrap();
+        println!("committed {seq}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "run by the tests below as a process of its own"]
+async fn process_that_opens_at_once_with_others() {
+    let Some(home) = told() else { return };
+    println!("\nready");
+    if told().is_none() {
+        return;
+    }
+    let store = open(&home);
+    store.create_session(&plain_session()).await.unwrap();
+    store.close().await;
+    println!("done");
+}
+
+#[tokio::test]
+async fn what_a_killed_owner_committed_is_there_and_its_turn_is_lost() {
+    let home = Home::new();
+    let mut other = Other::start("processes::owner_that_appends_until_it_is_killed", &home);
+    let session: SessionId = other.says("session").parse().unwrap();
+    let pid = other.child.id();
+
+    let store = home.open();
+    assert!(store.lost_turns().await.unwrap().is_empty());
+    let held = store.acquire(session).await;
+    let Err(StoreError::Held(holder)) = held else {
+        panic!("its owner lives: {held:?}");
+    };
+    assert_eq!((holder.pid, holder.command.as_str()), (pid, "serve"));
+
+    let mut committed: u64 = 0;
+    while committed < 20 {
+        committed = other.says("committed").parse().unwrap();
+    }
+    other.kill();
+
+    let lost = store.lost_turns().await.unwrap();
+    let [turn] = &lost[..] else {
+        panic!("one turn was running: {lost:?}");
+    };
+    assert_eq!((turn.session, &turn.state), (session, &TurnState::Running));
+    let events = store.replay(turn.id, 0, usize::MAX).await.unwrap();
+    assert!(events.len() as u64 >= committed, "an answer was taken back");
+    for (seq, event) in (1..).zip(&events) {
+        assert_eq!(event.seq, seq, "a gap");
+    }
+
+    let lease = store.acquire(session).await.unwrap();
+    let end = event(turn, events.len() as u64 + 1, finished());
+    let append = store.append(&lease, vec![end]).await.unwrap();
+    append.await.unwrap();
+    assert!(store.lost_turns().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn many_processes_may_start_on_a_new_home_at_once() {
+    let home = Home::new();
+    let test = "processes::process_that_opens_at_once_with_others";
+    let mut others: Vec<_> = (0..8).map(|_| Other::start(test, &home)).collect();
+    for other in &mut others {
+        other.says("ready");
+    }
+    for other in &mut others {
+        writeln!(other.input, "go").unwrap();
+    }
+    for other in &mut others {
+        other.says("done");
+    }
+    let store = home.open();
+    assert_eq!(store.sessions(Page::first(100)).await.unwrap().len(), 8);
+    same(&store.lost_turns().await.unwrap(), &[(); 0]);
+}

@@ -1,0 +1,117 @@
+//! The questions of one turn: what the rules say, what people are asked, and their answers.
+
+use std::{path::Path, sync::Arc};
+
+use crate::model::{
+    Approval, ApprovalId, ApprovalRequest, Decision, EventKind, Level, Notice, Permissions,
+    Resolution, RuleAnswer, Verdict,
+};
+
+/// What has been asked and not yet answered.
+#[derive(Default)]
+pub(super) struct Approvals {
+    open: Vec<Open>,
+}
+
+struct Open {
+    id: ApprovalId,
+    request: ApprovalRequest,
+}
+
+/// What becomes of a request.
+pub(super) enum Asked {
+    /// Decided at once; people may want to know.
+    Decided {
+        decision: Decision,
+        notice: Option<Notice>,
+    },
+    /// Put to people.
+    Pending(Approval),
+}
+
+/// Who there is to ask, and what has been said before.
+pub(super) struct Rules<'a> {
+    pub(super) permissions: &'a Permissions,
+    pub(super) cwd: &'a Path,
+    pub(super) can_ask: bool,
+    pub(super) granted: &'a [(Arc<str>, Option<Arc<str>>)],
+}
+
+impl Approvals {
+    pub(super) fn ask(&mut self, id: ApprovalId, request: ApprovalRequest, rules: &Rules) -> Asked {
+        let allow = |by: &str| Asked::Decided {
+            decision: Decision::new(Verdict::Once, by),
+            notice: None,
+        };
+        match rules.permissions.answer(&request, rules.cwd) {
+            RuleAnswer::Allow => allow("rule"),
+            RuleAnswer::Deny(why) => declined(&request, "rule", &why),
+            RuleAnswer::Ask if is_granted(&request, rules.granted) => allow("session"),
+            RuleAnswer::Ask if !rules.can_ask => {
+                let why = "nobody is there to approve it; allow it with allowed_tools or \
+                           permissions in the profile, or run it from a terminal";
+                declined(&request, "nobody", why)
+            }
+            RuleAnswer::Ask => {
+                let approval = Approval {
+                    id,
+                    kind: request.kind.clone(),
+                    tool_id: request.tool_id.clone(),
+                    title: request.title.clone(),
+                    detail: request.detail.clone(),
+                };
+                self.open.push(Open { id, request });
+                Asked::Pending(approval)
+            }
+        }
+    }
+
+    /// Takes an open question off the list: somebody has decided.
+    pub(super) fn take(&mut self, id: ApprovalId) -> Option<ApprovalRequest> {
+        let index = self.open.iter().position(|open| open.id == id)?;
+        Some(self.open.remove(index).request)
+    }
+
+    /// Takes the question of this key off the list: the agent no longer wants an answer.
+    pub(super) fn withdraw(&mut self, key: &str) -> Option<ApprovalId> {
+        let index = self
+            .open
+            .iter()
+            .position(|open| *open.request.key == *key)?;
+        Some(self.open.remove(index).id)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Closes what is still open when the turn ends.
+    pub(super) fn close(&mut self) -> Vec<(ApprovalId, EventKind)> {
+        self.open
+            .drain(..)
+            .map(|open| (open.id, resolved(open.id, Verdict::Deny, "turn ended")))
+            .collect()
+    }
+}
+
+pub(super) fn resolved(id: ApprovalId, verdict: Verdict, by: &str) -> EventKind {
+    EventKind::Resolved(Resolution {
+        id,
+        verdict,
+        by: by.into(),
+    })
+}
+
+fn is_granted(request: &ApprovalRequest, granted: &[(Arc<str>, Option<Arc<str>>)]) -> bool {
+    granted
+        .iter()
+        .any(|(tool, subject)| *tool == request.tool_name && *subject == request.subject)
+}
+
+fn declined(request: &ApprovalRequest, by: &str, why: &str) -> Asked {
+    let text = format!("declined: {}: {why}", request.title);
+    Asked::Decided {
+        decision: Decision::new(Verdict::Deny, by).with_note(why),
+        notice: Some(Notice::new(Level::Warning, "declined", text)),
+    }
+}

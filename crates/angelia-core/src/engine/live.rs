@@ -1,0 +1,101 @@
+//! How many agents may be alive, and which idle one makes room for a new one.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::model::SessionId;
+
+#[derive(Clone, Debug)]
+pub(super) struct LiveAgents {
+    slots: Arc<Semaphore>,
+    idle: Arc<Mutex<HashMap<SessionId, Idle>>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    since: Instant,
+    make_room: CancellationToken,
+}
+
+impl LiveAgents {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            slots: Arc::new(Semaphore::new(max.max(1))),
+            idle: Arc::default(),
+            waiting: Arc::default(),
+        }
+    }
+
+    /// A place for one more agent. When all are taken, the one that has been idle longest is asked
+    /// to leave; when all are busy, this waits.
+    pub(super) async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() {
+            return Some(permit);
+        }
+        let _waiting = Waiting::new(&self.waiting);
+        self.evict();
+        Arc::clone(&self.slots).acquire_owned().await.ok()
+    }
+
+    /// Says that a session's agent is idle from now on. The token is cancelled when it must go.
+    pub(super) fn idle(&self, session: SessionId) -> CancellationToken {
+        let make_room = CancellationToken::new();
+        let idle = Idle {
+            since: Instant::now(),
+            make_room: make_room.clone(),
+        };
+        self.lock().insert(session, idle);
+        // Somebody may have begun to wait while every agent was busy.
+        if self.waiting.load(Ordering::Acquire) > 0 {
+            self.evict();
+        }
+        make_room
+    }
+
+    pub(super) fn busy(&self, session: SessionId) {
+        self.lock().remove(&session);
+    }
+
+    fn evict(&self) {
+        let mut idle = self.lock();
+        let oldest = idle
+            .iter()
+            .min_by_key(|(_, idle)| idle.since)
+            .map(|(id, _)| *id);
+        if let Some(idle) = oldest.and_then(|session| idle.remove(&session)) {
+            idle.make_room.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts one waiter, also when its future is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

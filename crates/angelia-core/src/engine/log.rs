@@ -1,0 +1,170 @@
+//! The events of a running turn in memory, and how viewers follow them. A viewer reads at its own
+//! pace from its own place: a slow one catches up from here and slows nobody.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::watch;
+
+use crate::{
+    model::{EventKind, Seq, SessionId, TurnEvent, TurnId},
+    ports::{Store, StoreError},
+};
+
+/// How many stored events are read at once when a finished turn is replayed.
+const REPLAY_PAGE: usize = 512;
+
+#[derive(Debug)]
+pub(super) struct TurnLog {
+    pub(super) turn: TurnId,
+    pub(super) session: SessionId,
+    /// In the batches they came in: publishing and following cost one step per batch.
+    batches: Mutex<Vec<Arc<[TurnEvent]>>>,
+    progress: watch::Sender<Progress>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    last: Seq,
+    finished: bool,
+}
+
+impl TurnLog {
+    pub(super) fn new(turn: TurnId, session: SessionId) -> Arc<Self> {
+        let (progress, _) = watch::channel(Progress::default());
+        Arc::new(Self {
+            turn,
+            session,
+            batches: Mutex::default(),
+            progress,
+        })
+    }
+
+    /// Shows numbered events to every viewer.
+    pub(super) fn publish(&self, batch: Arc<[TurnEvent]>) {
+        let Some(last) = batch.last() else { return };
+        let progress = Progress {
+            last: last.seq,
+            finished: matches!(last.kind, EventKind::Finished(_)),
+        };
+        self.lock().push(batch);
+        self.progress.send_replace(progress);
+    }
+
+    fn after(&self, seq: Seq) -> Option<EventBatch> {
+        let batches = self.lock();
+        let index = batches.partition_point(|batch| batch.last().is_some_and(|e| e.seq <= seq));
+        let events = Arc::clone(batches.get(index)?);
+        let from = events.partition_point(|event| event.seq <= seq);
+        Some(EventBatch { events, from })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<[TurnEvent]>>> {
+        // The vector is only ever pushed to, so it is whole even if a pusher panicked.
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Events in order, shared with every other viewer of the turn.
+#[derive(Clone, Debug)]
+pub struct EventBatch {
+    events: Arc<[TurnEvent]>,
+    from: usize,
+}
+
+impl Deref for EventBatch {
+    type Target = [TurnEvent];
+
+    fn deref(&self) -> &[TurnEvent] {
+        &self.events[self.from..]
+    }
+}
+
+/// One viewer's place in a turn, running or long over.
+pub struct Watch {
+    source: Source,
+    seen: Seq,
+    over: bool,
+}
+
+enum Source {
+    Live {
+        log: Arc<TurnLog>,
+        progress: watch::Receiver<Progress>,
+    },
+    Stored {
+        store: Arc<dyn Store>,
+        turn: TurnId,
+    },
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch")
+            .field("seen", &self.seen)
+            .field("over", &self.over)
+            .finish()
+    }
+}
+
+impl Watch {
+    pub(super) fn live(log: Arc<TurnLog>, after: Seq) -> Self {
+        let progress = log.progress.subscribe();
+        Self {
+            source: Source::Live { log, progress },
+            seen: after,
+            over: false,
+        }
+    }
+
+    pub(super) fn stored(store: Arc<dyn Store>, turn: TurnId, after: Seq) -> Self {
+        Self {
+            source: Source::Stored { store, turn },
+            seen: after,
+            over: false,
+        }
+    }
+
+    /// The next events, as many as there are; `None` after the turn's last one. Cancel safe.
+    pub async fn next(&mut self) -> Result<Option<EventBatch>, StoreError> {
+        if self.over {
+            return Ok(None);
+        }
+        let batch = match &mut self.source {
+            Source::Live { log, progress } => follow(log, progress, self.seen).await,
+            Source::Stored { store, turn } => {
+                let events = store.replay(*turn, self.seen, REPLAY_PAGE).await?;
+                (!events.is_empty()).then(|| EventBatch {
+                    events: events.into(),
+                    from: 0,
+                })
+            }
+        };
+        match batch.as_deref().and_then(<[TurnEvent]>::last) {
+            Some(last) => {
+                self.seen = last.seq;
+                self.over = matches!(last.kind, EventKind::Finished(_));
+            }
+            None => self.over = true,
+        }
+        Ok(batch)
+    }
+}
+
+async fn follow(
+    log: &TurnLog,
+    progress: &mut watch::Receiver<Progress>,
+    seen: Seq,
+) -> Option<EventBatch> {
+    loop {
+        let now = *progress.borrow_and_update();
+        if now.last > seen {
+            return log.after(seen);
+        }
+        if now.finished || progress.changed().await.is_err() {
+            return None;
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Sessions as actors, one running turn each, recorded before it is shown.
+//!
+//! ```text
+//! submit ──▶ session actor ──▶ running turn ──▶ recorder ──▶ store
+//!              queue, agent      agent.run()      numbers  └─▶ turn log ──▶ any number of watchers
+//! ```
+//!
+//! - [`Engine`]: what frontends call.
+//! - `session`: the actor that owns a session's queue and its live agent.
+//! - `running`: one turn from its first event to its outcome.
+//! - `approvals`: what the rules say, what people are asked, and their answers.
+//! - `recorder`: numbers events, commits what must be committed before it is seen.
+//! - `log`: the events of a running turn in memory, and how viewers follow them.
+//! - `live`: how many agents may be alive, and whose turn it is to go.
+//! - `recovery`: turns that a killed process left behind; sessions whose time is over.
+
+mod approvals;
+mod facade;
+mod live;
+mod log;
+mod recorder;
+mod recovery;
+mod running;
+mod session;
+mod unwind;
+
+pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Submitted};
+pub use log::{EventBatch, Watch};

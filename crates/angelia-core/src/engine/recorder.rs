@@ -1,0 +1,171 @@
+//! Numbers the events of a turn, hands them to the store, and shows them. Nothing is seen without
+//! a number, and what people act on is committed before it is seen.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use super::log::TurnLog;
+use crate::{
+    model::{EventKind, Seq, TextChannel, TurnEvent, Usage},
+    ports::{Clock, Committed, Lease, Store, StoreError},
+};
+
+pub(super) struct Recorder {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    lease: Lease,
+    log: Arc<TurnLog>,
+    last: Seq,
+    /// The newest write that nobody has waited for yet; the store keeps order.
+    unconfirmed: Option<Committed>,
+    answer: Answer,
+    usage: Usage,
+}
+
+impl Recorder {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        lease: Lease,
+        log: Arc<TurnLog>,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            lease,
+            log,
+            last: 0,
+            unconfirmed: None,
+            answer: Answer::default(),
+            usage: Usage::default(),
+        }
+    }
+
+    /// Records what happened, in this order.
+    pub(super) async fn record(&mut self, kinds: Vec<EventKind>) -> Result<(), StoreError> {
+        if kinds.is_empty() {
+            return Ok(());
+        }
+        let at = self.clock.now();
+        let (turn, session) = (self.log.turn, self.log.session);
+        let mut commit_first = false;
+        let mut stored = Vec::new();
+        let mut events = Vec::with_capacity(kinds.len());
+        for kind in kinds {
+            self.last += 1;
+            self.answer.note(&kind);
+            if let EventKind::Usage(usage) = &kind {
+                self.usage = usage.clone();
+            }
+            commit_first |= kind.is_committed_first();
+            let event = TurnEvent {
+                turn,
+                session,
+                seq: self.last,
+                at,
+                kind,
+            };
+            if event.kind.is_stored() {
+                stored.push(event.clone());
+            }
+            events.push(event);
+        }
+        if !stored.is_empty() {
+            let committed = self.store.append(&self.lease, stored).await?;
+            if commit_first {
+                committed.await?;
+                self.unconfirmed = None;
+            } else {
+                self.unconfirmed = Some(committed);
+            }
+        }
+        self.log.publish(events.into());
+        Ok(())
+    }
+
+    /// Goes on numbering where a dead process stopped: after its last stored event, and beyond any
+    /// delta it may have shown since, so that every viewer's place is before what comes now.
+    pub(super) fn continue_after(&mut self, last_stored: Seq) {
+        /// More deltas than any model writes between two whole blocks.
+        const UNSTORED: Seq = 1 << 20;
+        self.last = last_stored + UNSTORED;
+    }
+
+    /// Shows an end that could not be written. The store still has the turn as running, so the
+    /// next start will close it there.
+    pub(super) fn show_unwritten(&mut self, kind: EventKind) {
+        self.last += 1;
+        let (turn, session) = (self.log.turn, self.log.session);
+        let event = TurnEvent {
+            turn,
+            session,
+            seq: self.last,
+            at: self.clock.now(),
+            kind,
+        };
+        self.log.publish(Arc::from([event]));
+    }
+
+    /// The answer as far as the events tell it.
+    pub(super) fn answer(&self) -> Arc<str> {
+        self.answer.text()
+    }
+
+    pub(super) fn usage(&self) -> &Usage {
+        &self.usage
+    }
+}
+
+/// Puts the answer together: whole blocks where they are known, deltas where one is still open.
+#[derive(Default)]
+struct Answer {
+    blocks: Vec<(u32, String)>,
+}
+
+impl Answer {
+    fn note(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::Delta {
+                block,
+                channel: TextChannel::Answer,
+                text,
+            } => {
+                // Writing to a string cannot fail.
+                let _infallible = self.block(*block).write_str(text);
+            }
+            EventKind::Block {
+                block,
+                channel: TextChannel::Answer,
+                text,
+            } => {
+                let whole = self.block(*block);
+                whole.clear();
+                whole.push_str(text);
+            }
+            _ => {}
+        }
+    }
+
+    fn block(&mut self, id: u32) -> &mut String {
+        // Blocks come and go in order, so the wanted one is nearly always the last.
+        let index = self
+            .blocks
+            .iter()
+            .rposition(|(block, _)| *block == id)
+            .unwrap_or_else(|| {
+                self.blocks.push((id, String::new()));
+                self.blocks.len() - 1
+            });
+        &mut self.blocks[index].1
+    }
+
+    fn text(&self) -> Arc<str> {
+        let mut text = String::new();
+        for (_, block) in self.blocks.iter().filter(|(_, block)| !block.is_empty()) {
+            if !text.is_empty() {
+                text.push_str("\n\n");
+            }
+            text.push_str(block);
+        }
+        text.into()
+    }
+}

@@ -1,0 +1,93 @@
+//! Turns that a killed process left behind are closed; sessions whose time is over are removed.
+
+use jiff::Timestamp;
+
+use super::{
+    facade::{Engine, EngineError},
+    log::TurnLog,
+    recorder::Recorder,
+};
+use crate::{
+    model::{EventKind, Failure, FailureKind, Outcome, Status, TextChannel, TurnRecord, Usage},
+    ports::StoreError,
+};
+
+const PAGE: usize = 512;
+
+impl Engine {
+    /// Closes every turn whose owner has died: as failed, with the text that had been recorded.
+    /// Nothing is run again by itself. Returns how many there were.
+    pub async fn recover(&self) -> Result<usize, EngineError> {
+        let mut closed = 0;
+        for turn in self.shared.store.lost_turns().await? {
+            match self.close_lost(&turn).await {
+                Ok(()) => closed += 1,
+                // Another process is faster, or its owner came back to life under a new lease.
+                Err(EngineError::Store(StoreError::Held(_) | StoreError::LeaseLost)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(closed)
+    }
+
+    async fn close_lost(&self, turn: &TurnRecord) -> Result<(), EngineError> {
+        let store = &self.shared.store;
+        let lease = store.acquire(turn.session).await?;
+        let mut text = String::new();
+        let mut usage = Usage::default();
+        let mut last = 0;
+        loop {
+            let page = store.replay(turn.id, last, PAGE).await?;
+            let Some(newest) = page.last() else { break };
+            last = newest.seq;
+            for event in &page {
+                match &event.kind {
+                    EventKind::Block {
+                        channel: TextChannel::Answer,
+                        text: block,
+                        ..
+                    } => {
+                        if !text.is_empty() && !block.is_empty() {
+                            text.push_str("\n\n");
+                        }
+                        text.push_str(block);
+                    }
+                    EventKind::Usage(newer) => usage = newer.clone(),
+                    _ => {}
+                }
+            }
+        }
+        let failure = Failure::new(
+            FailureKind::Internal,
+            "the angelia process that ran this turn was killed before the turn ended",
+        )
+        .with_hint("look at what the agent had done so far, then send the request again");
+        let outcome = Outcome {
+            status: Status::Failed(failure),
+            text: text.into(),
+            reason: "owner died".into(),
+            usage,
+        };
+        let log = TurnLog::new(turn.id, turn.session);
+        let clock = std::sync::Arc::clone(&self.shared.clock);
+        let mut recorder = Recorder::new(std::sync::Arc::clone(store), clock, lease.clone(), log);
+        recorder.continue_after(last);
+        recorder.record(vec![EventKind::Finished(outcome)]).await?;
+        store.release(lease).await?;
+        Ok(())
+    }
+
+    /// Removes sessions that nobody has touched since, with the agents' own transcripts.
+    pub async fn remove_stale(&self, before: Timestamp) -> Result<usize, EngineError> {
+        let mut removed = 0;
+        for session in self.shared.store.stale_sessions(before).await? {
+            match self.delete_session(session.id).await {
+                Ok(()) => removed += 1,
+                Err(error) => {
+                    tracing::warn!(session = %session.id, %error, "an old session was not removed");
+                }
+            }
+        }
+        Ok(removed)
+    }
+}

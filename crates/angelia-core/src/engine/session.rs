@@ -1,0 +1,308 @@
+//! The actor that owns one session here: its lease, its queue of turns, and its live agent.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    facade::{EngineError, Shared},
+    log::TurnLog,
+    recorder::Recorder,
+};
+use crate::{
+    model::{
+        ApprovalId, Decision, EventKind, LaunchFingerprint, Outcome, SessionId, SessionRecord,
+        Status, Turn, TurnId, TurnRecord, TurnState,
+    },
+    ports::{Agent, Lease, StoreError},
+};
+
+const COMMANDS: usize = 32;
+
+/// What an actor can be told.
+pub(super) enum Command {
+    Submit {
+        turn: Turn,
+        log: Arc<TurnLog>,
+        /// Answered with whether the turn runs at once.
+        reply: oneshot::Sender<Result<bool, EngineError>>,
+    },
+    Interrupt {
+        turn: TurnId,
+        kill: bool,
+    },
+    Decide {
+        approval: ApprovalId,
+        decision: Decision,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// End the running turn and the actor; the lease goes to whoever asked.
+    End {
+        reply: oneshot::Sender<Lease>,
+    },
+}
+
+#[derive(Clone)]
+pub(super) struct SessionHandle {
+    commands: mpsc::Sender<Command>,
+    ended: CancellationToken,
+}
+
+impl SessionHandle {
+    pub(super) fn start(shared: Arc<Shared>, record: SessionRecord, lease: Lease) -> Self {
+        let (sender, commands) = mpsc::channel(COMMANDS);
+        let tasks = shared.tasks.clone();
+        let actor = SessionActor {
+            stop: tasks.stop_token().child_token(),
+            shared,
+            record,
+            lease,
+            commands,
+            queue: VecDeque::new(),
+            agent: None,
+            granted: Vec::new(),
+            heir: None,
+            ended: CancellationToken::new(),
+        };
+        let ended = actor.ended.clone();
+        tasks.spawn(actor.run());
+        Self {
+            commands: sender,
+            ended,
+        }
+    }
+
+    pub(super) async fn send(&self, command: Command) -> Result<(), Command> {
+        self.commands
+            .send(command)
+            .await
+            .map_err(|refused| refused.0)
+    }
+
+    /// It takes no more commands and is about to end.
+    pub(super) fn is_ending(&self) -> bool {
+        self.commands.is_closed()
+    }
+
+    /// Its agent has gone and its lease is free.
+    pub(super) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+}
+
+pub(super) struct SessionActor {
+    pub(super) shared: Arc<Shared>,
+    pub(super) record: SessionRecord,
+    pub(super) lease: Lease,
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) queue: VecDeque<Waiting>,
+    pub(super) agent: Option<LiveAgent>,
+    /// What somebody allowed for the rest of the session: tool and subject.
+    pub(super) granted: Vec<(Arc<str>, Option<Arc<str>>)>,
+    pub(super) stop: CancellationToken,
+    /// Who gets the lease when the actor ends.
+    heir: Option<oneshot::Sender<Lease>>,
+    ended: CancellationToken,
+}
+
+pub(super) struct Waiting {
+    pub(super) turn: Turn,
+    pub(super) log: Arc<TurnLog>,
+}
+
+pub(super) struct LiveAgent {
+    pub(super) agent: Box<dyn Agent>,
+    pub(super) fingerprint: LaunchFingerprint,
+    /// Its place among the live ones; free again when it has gone.
+    pub(super) place: OwnedSemaphorePermit,
+}
+
+impl SessionActor {
+    async fn run(mut self) {
+        while !self.stop.is_cancelled() {
+            if let Some(next) = self.queue.pop_front() {
+                self.run_turn(next).await;
+            } else if !self.wait_for_work().await {
+                break;
+            }
+        }
+        // From here on nothing new comes in, but what came in before is still served.
+        self.commands.close();
+        while let Some(command) = self.commands.recv().await {
+            self.handle_idle(command).await;
+        }
+        while let Some(next) = self.queue.pop_front() {
+            if self.stop.is_cancelled() {
+                self.finish_unstarted(next, "angelia was shut down before it started")
+                    .await;
+            } else {
+                self.run_turn(next).await;
+            }
+        }
+        self.end().await;
+    }
+
+    /// Waits while nothing runs. `false`: nothing came, and the actor is no longer needed.
+    async fn wait_for_work(&mut self) -> bool {
+        let session = self.record.id;
+        let live = self.agent.is_some();
+        let make_room = if live {
+            self.shared.live.idle(session)
+        } else {
+            CancellationToken::new()
+        };
+        let too_long = Instant::now() + self.shared.limits.idle_ttl;
+        let command = tokio::select! {
+            biased;
+            command = self.commands.recv() => command,
+            () = self.stop.cancelled() => None,
+            () = make_room.cancelled() => None,
+            () = sleep_until(too_long) => None,
+        };
+        if live {
+            self.shared.live.busy(session);
+        }
+        let Some(command) = command else { return false };
+        self.handle_idle(command).await;
+        true
+    }
+
+    async fn handle_idle(&mut self, command: Command) {
+        match command {
+            Command::Submit { turn, log, reply } => self.accept(turn, log, true, reply).await,
+            Command::Interrupt { turn, .. } => self.interrupt_waiting(turn).await,
+            Command::Decide { reply, .. } => {
+                // Whoever asked may have gone.
+                let _gone = reply.send(Err(EngineError::NotPending));
+            }
+            Command::End { reply } => self.end_for(reply),
+        }
+    }
+
+    pub(super) fn end_for(&mut self, heir: oneshot::Sender<Lease>) {
+        self.heir = Some(heir);
+        self.stop.cancel();
+    }
+
+    /// Records a new turn and puts it in the queue.
+    pub(super) async fn accept(
+        &mut self,
+        turn: Turn,
+        log: Arc<TurnLog>,
+        idle: bool,
+        reply: oneshot::Sender<Result<bool, EngineError>>,
+    ) {
+        let limit = self.shared.limits.max_queued_turns;
+        let answer = if self.stop.is_cancelled() {
+            Err(EngineError::ShuttingDown)
+        } else if self.queue.len() >= limit {
+            Err(EngineError::QueueFull { limit })
+        } else {
+            let running = idle && self.queue.is_empty();
+            let record = TurnRecord {
+                id: turn.id,
+                session: turn.session,
+                input: turn.input.clone(),
+                options: turn.options.clone(),
+                created_at: self.shared.clock.now(),
+                state: if running {
+                    TurnState::Running
+                } else {
+                    TurnState::Queued
+                },
+            };
+            match self.shared.store.create_turn(&self.lease, &record).await {
+                Ok(()) => {
+                    self.shared.keep_log(&log);
+                    self.queue.push_back(Waiting { turn, log });
+                    Ok(running)
+                }
+                Err(error) => {
+                    if matches!(error, StoreError::LeaseLost) {
+                        self.stop.cancel();
+                    }
+                    Err(error.into())
+                }
+            }
+        };
+        let _gone = reply.send(answer);
+    }
+
+    /// Ends a turn that has not begun.
+    pub(super) async fn interrupt_waiting(&mut self, turn: TurnId) {
+        if let Some(index) = self
+            .queue
+            .iter()
+            .position(|waiting| waiting.turn.id == turn)
+            && let Some(waiting) = self.queue.remove(index)
+        {
+            self.finish_unstarted(waiting, "interrupted before it started")
+                .await;
+        }
+    }
+
+    async fn finish_unstarted(&mut self, waiting: Waiting, reason: &str) {
+        let mut recorder = self.recorder(&waiting.log);
+        let outcome = Outcome {
+            status: Status::Interrupted,
+            text: "".into(),
+            reason: reason.into(),
+            usage: recorder.usage().clone(),
+        };
+        self.finish(&mut recorder, outcome, waiting.turn.id).await;
+    }
+
+    pub(super) fn recorder(&self, log: &Arc<TurnLog>) -> Recorder {
+        Recorder::new(
+            Arc::clone(&self.shared.store),
+            Arc::clone(&self.shared.clock),
+            self.lease.clone(),
+            Arc::clone(log),
+        )
+    }
+
+    /// Writes the one `Finished` of a turn.
+    pub(super) async fn finish(&mut self, recorder: &mut Recorder, outcome: Outcome, turn: TurnId) {
+        if let Err(error) = recorder
+            .record(vec![EventKind::Finished(outcome.clone())])
+            .await
+        {
+            tracing::error!(%turn, %error, "the end of a turn could not be recorded");
+            recorder.show_unwritten(EventKind::Finished(super::running::not_recorded(
+                outcome, &error,
+            )));
+        }
+        self.shared.drop_log(turn);
+    }
+
+    pub(super) async fn close_agent(&mut self) {
+        if let Some(live) = self.agent.take() {
+            live.agent.close(self.shared.limits.close_grace).await;
+            drop(live.place);
+        }
+    }
+
+    async fn end(mut self) {
+        self.close_agent().await;
+        match self.heir.take() {
+            Some(heir) => {
+                let _gone = heir.send(self.lease);
+            }
+            None => {
+                if let Err(error) = self.shared.store.release(self.lease).await {
+                    tracing::debug!(%error, "the session's lease could not be released");
+                }
+            }
+        }
+        self.shared.forget_actor(self.record.id);
+        self.ended.cancel();
+    }
+
+    pub(super) fn id(&self) -> SessionId {
+        self.record.id
+    }
+}

@@ -1,0 +1,155 @@
+//! Questions that block an agent, and their answers.
+
+use std::sync::Arc;
+
+use super::{ApprovalId, RawJson, ToolClass, ToolId};
+
+/// What an agent asks, before the engine has looked at the rules.
+#[derive(Clone, Debug)]
+pub struct ApprovalRequest {
+    /// The agent's own name for the question; the decision carries it back.
+    pub key: Arc<str>,
+    pub kind: ApprovalKind,
+    pub tool_id: Option<ToolId>,
+    pub tool_name: Arc<str>,
+    pub class: ToolClass,
+    /// What patterns are matched against: the command, or the path.
+    pub subject: Option<Arc<str>>,
+    /// One line for people; never empty.
+    pub title: Arc<str>,
+    /// The rest for people: directory, reason, counts and paths of a patch; never empty.
+    pub detail: Arc<str>,
+    pub input: RawJson,
+}
+
+/// A question that has been put to people.
+#[derive(Clone, Debug)]
+pub struct Approval {
+    pub id: ApprovalId,
+    pub kind: ApprovalKind,
+    pub tool_id: Option<ToolId>,
+    pub title: Arc<str>,
+    pub detail: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApprovalKind {
+    /// May this tool run?
+    Tool,
+    /// The agent wants typed answers from a person.
+    Question(Arc<[Question]>),
+}
+
+impl ApprovalKind {
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Question(_) => "question",
+        }
+    }
+
+    /// The verdicts that make sense for this kind.
+    pub const fn choices(&self) -> &'static [Verdict] {
+        match self {
+            Self::Tool => &[
+                Verdict::Once,
+                Verdict::Session,
+                Verdict::Deny,
+                Verdict::Stop,
+            ],
+            Self::Question(_) => &[Verdict::Once, Verdict::Deny, Verdict::Stop],
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub text: Arc<str>,
+    pub header: Arc<str>,
+    pub options: Vec<QuestionOption>,
+    pub multiple: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuestionOption {
+    pub label: Arc<str>,
+    pub description: Arc<str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Allow this one call.
+    Once,
+    /// Allow this and the like for the rest of the session.
+    Session,
+    /// Refuse; the agent goes on without it.
+    Deny,
+    /// Refuse and end the turn.
+    Stop,
+}
+
+impl Verdict {
+    pub const ALL: [Self; 4] = [Self::Once, Self::Session, Self::Deny, Self::Stop];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Session => "session",
+            Self::Deny => "deny",
+            Self::Stop => "stop",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|verdict| verdict.as_str() == text)
+    }
+
+    pub const fn allows(self) -> bool {
+        matches!(self, Self::Once | Self::Session)
+    }
+}
+
+/// What somebody entitled decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub verdict: Verdict,
+    /// Told to the agent with a refusal.
+    pub note: Option<Arc<str>>,
+    pub answers: Vec<Answer>,
+    /// Who: `owner`, `rule`, `nobody` …
+    pub by: Arc<str>,
+}
+
+impl Decision {
+    pub fn new(verdict: Verdict, by: impl Into<Arc<str>>) -> Self {
+        Self {
+            verdict,
+            note: None,
+            answers: Vec::new(),
+            by: by.into(),
+        }
+    }
+
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<Arc<str>>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+}
+
+/// One typed answer to one question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub question: Arc<str>,
+    pub answer: Arc<str>,
+}
+
+/// The end of an approval, as viewers see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    pub id: ApprovalId,
+    pub verdict: Verdict,
+    pub by: Arc<str>,
+}

@@ -1,0 +1,221 @@
+//! What a launch consists of, one hash per named component, so that a process that cannot be
+//! reused is explained by a word and not by "something changed".
+
+use sha2::{Digest, Sha256};
+
+use super::{Content, Message, Part, Role, SessionSpec, SystemPrompt, ToolSet};
+
+type Hash = [u8; 32];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LaunchFingerprint {
+    components: Vec<(&'static str, Hash)>,
+}
+
+impl LaunchFingerprint {
+    /// Everything of the specification that a running process cannot change any more.
+    pub fn of(spec: &SessionSpec) -> Self {
+        let mut this = Self {
+            components: Vec::with_capacity(16),
+        };
+        this.add("executor", [spec.executor.as_bytes()]);
+        this.add("mode", [spec.mode.as_str().as_bytes()]);
+        this.add("model", spec.model.iter().map(|model| model.as_bytes()));
+        this.add(
+            "working directory",
+            [spec.cwd.as_os_str().as_encoded_bytes()],
+        );
+        this.add("trust", [&[u8::from(spec.trust)][..]]);
+        this.add("system prompt", system_parts(&spec.system));
+        this.add("history", spec.history.iter().flat_map(message_parts));
+        this.add(
+            "caller's tools",
+            spec.caller_tools.iter().flat_map(|tool| {
+                [
+                    tool.name.as_bytes(),
+                    tool.description.as_bytes(),
+                    raw(&tool.input_schema),
+                ]
+            }),
+        );
+        this.add("output schema", spec.output_schema.iter().map(raw));
+        this.add("permissions", [spec.permissions.level.as_str().as_bytes()]);
+        this.add("tools", tool_set_parts(&spec.tools));
+        this.add(
+            "MCP servers",
+            spec.mcp_servers
+                .iter()
+                .flat_map(|(name, value)| [name.as_bytes(), raw(value)]),
+        );
+        this.add(
+            "environment",
+            spec.env
+                .iter()
+                .flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()])
+                .chain(spec.env_pass.iter().map(|name| name.as_bytes())),
+        );
+        this.add(
+            "binary",
+            spec.binary
+                .iter()
+                .map(|path| path.as_os_str().as_encoded_bytes()),
+        );
+        this.add("command", spec.command.iter().map(|word| word.as_bytes()));
+        this.add("billing", [spec.billing.as_str().as_bytes()]);
+        this.add("stable prompt", [&[u8::from(spec.stable_prompt)][..]]);
+        this
+    }
+
+    /// Adds something only the executor knows, such as the version of its program.
+    #[must_use]
+    pub fn with<'a>(
+        mut self,
+        name: &'static str,
+        parts: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Self {
+        self.add(name, parts);
+        self
+    }
+
+    /// The same without some components, for processes that learn them only when they are taken.
+    #[must_use]
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.components.retain(|(name, _)| !names.contains(name));
+        self
+    }
+
+    /// The first component in which the two differ.
+    pub fn difference(&self, other: &Self) -> Option<&'static str> {
+        let named = |list: &Self, wanted: &str| {
+            list.components
+                .iter()
+                .find(|(name, _)| *name == wanted)
+                .map(|(_, hash)| *hash)
+        };
+        self.components
+            .iter()
+            .chain(&other.components)
+            .map(|(name, _)| *name)
+            .find(|name| named(self, name) != named(other, name))
+    }
+
+    /// One hash over all components, in hexadecimal.
+    pub fn sha256(&self) -> String {
+        let mut hasher = Sha256::new();
+        for (name, hash) in &self.components {
+            hasher.update(name);
+            hasher.update(hash);
+        }
+        hex(&hasher.finalize())
+    }
+
+    fn add<'a>(&mut self, name: &'static str, parts: impl IntoIterator<Item = &'a [u8]>) {
+        let mut hasher = Sha256::new();
+        for part in parts {
+            // The length goes first, so that no two lists of parts look alike.
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+        self.components.push((name, hasher.finalize().into()));
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
+        }
+    }
+    text
+}
+
+fn raw(json: &super::RawJson) -> &[u8] {
+    json.get().as_bytes()
+}
+
+fn system_parts(system: &SystemPrompt) -> [&[u8]; 2] {
+    match system {
+        SystemPrompt::Default => [b"default", b""],
+        SystemPrompt::Append(text) => [b"append", text.as_bytes()],
+        SystemPrompt::Replace(text) => [b"replace", text.as_bytes()],
+    }
+}
+
+fn tool_set_parts(tools: &ToolSet) -> Vec<&[u8]> {
+    match tools {
+        ToolSet::Default => vec![b"default"],
+        ToolSet::All => vec![b"all"],
+        ToolSet::None => vec![b"none"],
+        ToolSet::List(names) => names.iter().map(|name| name.as_bytes()).collect(),
+    }
+}
+
+fn message_parts(message: &Message) -> Vec<&[u8]> {
+    let mut parts: Vec<&[u8]> = vec![match message.role {
+        Role::User => b"user",
+        Role::Assistant => b"assistant",
+    }];
+    for part in &message.parts {
+        match part {
+            Part::Content(content) => content_parts(content, &mut parts),
+            Part::Thinking { text, .. } => parts.extend([&b"thinking"[..], text.as_bytes()]),
+            Part::ToolUse { id, name, input } => {
+                parts.extend([
+                    &b"use"[..],
+                    id.as_str().as_bytes(),
+                    name.as_bytes(),
+                    raw(input),
+                ]);
+            }
+            Part::ToolResult { id, ok, content } => {
+                let ok: &[u8] = if *ok { b"ok" } else { b"error" };
+                parts.extend([&b"result"[..], id.as_str().as_bytes(), ok]);
+                for content in content {
+                    content_parts(content, &mut parts);
+                }
+            }
+        }
+    }
+    parts
+}
+
+fn content_parts<'a>(content: &'a Content, parts: &mut Vec<&'a [u8]>) {
+    match content {
+        Content::Text(text) => parts.extend([&b"text"[..], text.as_bytes()]),
+        Content::Image { media_type, data } => {
+            parts.extend([&b"image"[..], media_type.as_bytes(), data]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Mode;
+
+    #[test]
+    fn a_difference_has_a_name() {
+        let spec = SessionSpec::new("fake", "/project");
+        let same = LaunchFingerprint::of(&spec);
+        assert_eq!(same.difference(&LaunchFingerprint::of(&spec.clone())), None);
+
+        let mut other = spec.clone();
+        other.model = Some("large".into());
+        assert_eq!(
+            same.difference(&LaunchFingerprint::of(&other)),
+            Some("model")
+        );
+
+        let mut other = spec.clone();
+        other.mode = Mode::Model;
+        other.system = SystemPrompt::Replace("be brief".into());
+        let lean = ["mode", "system prompt"];
+        let reduced = LaunchFingerprint::of(&other).without(&lean);
+        assert_eq!(same.clone().without(&lean).difference(&reduced), None);
+        assert_ne!(same.sha256(), LaunchFingerprint::of(&other).sha256());
+
+        let newer = same.clone().with("version", [&b"2"[..]]);
+        assert_eq!(same.difference(&newer), Some("version"));
+    }
+}

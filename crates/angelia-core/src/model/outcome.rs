@@ -1,0 +1,49 @@
+//! How a turn ended.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Failure, Usage};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub status: Status,
+    /// The answer; for a failed or partial turn, what there was of it.
+    pub text: Arc<str>,
+    /// In a few words, why it ended: `end_turn`, `budget_seconds`, `interrupted by owner` …
+    pub reason: Arc<str>,
+    pub usage: Usage,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    Completed,
+    /// A budget ended it; the text is usable.
+    Partial,
+    Interrupted,
+    Failed(Failure),
+    /// Waits for a quota to reset.
+    Parked {
+        resumes_at: Timestamp,
+    },
+}
+
+impl Status {
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Partial => "partial",
+            Self::Interrupted => "interrupted",
+            Self::Failed(_) => "failed",
+            Self::Parked { .. } => "parked",
+        }
+    }
+
+    pub const fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What an agent may do without asking: three levels, and patterns that name tools.
+
+use std::{
+    fmt,
+    path::{Component, Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+};
+
+use super::{ApprovalKind, ApprovalRequest, ToolClass};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    pub level: PermissionLevel,
+    /// Decided without asking.
+    pub allowed: Vec<ToolPattern>,
+    /// Always win.
+    pub disallowed: Vec<ToolPattern>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PermissionLevel {
+    /// Whatever the agent asks about is put to a person.
+    Ask,
+    /// Edits inside the working directory are allowed; the rest is asked.
+    Edit,
+    /// We answer yes, within the rules.
+    Unattended,
+}
+
+impl PermissionLevel {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Edit => "edit",
+            Self::Unattended => "unattended",
+        }
+    }
+}
+
+/// What the rules say about a request, before any person is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleAnswer {
+    Allow,
+    Deny(String),
+    Ask,
+}
+
+impl Permissions {
+    /// Applies the rules to one request of an agent that works in `cwd`.
+    pub fn answer(&self, request: &ApprovalRequest, cwd: &Path) -> RuleAnswer {
+        let name = &request.tool_name;
+        let subject = request.subject.as_deref();
+        if let Some(rule) = self
+            .disallowed
+            .iter()
+            .find(|rule| rule.touches(name, subject))
+        {
+            return RuleAnswer::Deny(format!("`{rule}` is in disallowed_tools of this profile"));
+        }
+        if let ApprovalKind::Question(_) = request.kind {
+            return match self.level {
+                PermissionLevel::Unattended => {
+                    RuleAnswer::Deny("nobody is there to answer; decide yourself".to_owned())
+                }
+                PermissionLevel::Ask | PermissionLevel::Edit => RuleAnswer::Ask,
+            };
+        }
+        if self
+            .allowed
+            .iter()
+            .any(|rule| rule.covers(name, request.class, subject))
+        {
+            return RuleAnswer::Allow;
+        }
+        match (self.level, request.class) {
+            (PermissionLevel::Unattended, _) => RuleAnswer::Allow,
+            (PermissionLevel::Edit, ToolClass::Edit)
+                if subject.is_some_and(|path| is_inside(Path::new(path), cwd)) =>
+            {
+                RuleAnswer::Allow
+            }
+            _ => RuleAnswer::Ask,
+        }
+    }
+}
+
+/// Lexically inside: `..` is resolved, links are not followed.
+fn is_inside(path: &Path, cwd: &Path) -> bool {
+    let mut resolved = PathBuf::from(cwd);
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                resolved.pop();
+            }
+            Component::CurDir => {}
+            other => resolved.push(other),
+        }
+    }
+    resolved.starts_with(cwd)
+}
+
+/// `Tool`, `Tool(subject)`, each with `*` for anything: `Bash(git status*)`, `mcp__docs__*`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ToolPattern {
+    tool: Arc<str>,
+    subject: Option<Arc<str>>,
+}
+
+impl ToolPattern {
+    /// For permission: everything the request does must be within the pattern. A command that
+    /// chains, substitutes or redirects does more than its first words say, so only a pattern
+    /// without a subject, or the very same text, covers it.
+    fn covers(&self, tool: &str, class: ToolClass, subject: Option<&str>) -> bool {
+        if !glob(&self.tool, tool) {
+            return false;
+        }
+        let Some(pattern) = &self.subject else {
+            return true;
+        };
+        let Some(subject) = subject else { return false };
+        if class == ToolClass::Execute && is_compound(subject) {
+            return **pattern == *subject;
+        }
+        glob(pattern, subject)
+    }
+
+    /// For refusal: it is enough that a part of the request is within the pattern.
+    fn touches(&self, tool: &str, subject: Option<&str>) -> bool {
+        if !glob(&self.tool, tool) {
+            return false;
+        }
+        let Some(pattern) = &self.subject else {
+            return true;
+        };
+        let Some(subject) = subject else { return false };
+        glob(pattern, subject)
+            || subject
+                .split(SHELL_OPERATORS)
+                .any(|part| glob(pattern, part.trim()))
+    }
+}
+
+const SHELL_OPERATORS: &[char] = &[';', '&', '|', '\n', '`', '(', ')', '<', '>', '{', '}'];
+
+fn is_compound(command: &str) -> bool {
+    command.contains(SHELL_OPERATORS)
+}
+
+/// Greedy match with `*` only; linear in practice, no backtracking over more than one star.
+fn glob(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(first) = parts.next() else {
+        return text.is_empty();
+    };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let Some(mut last) = parts.next() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        let Some(at) = rest.find(last) else {
+            return false;
+        };
+        rest = &rest[at + last.len()..];
+        last = part;
+    }
+    rest.ends_with(last)
+}
+
+impl fmt::Display for ToolPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.subject {
+            None => f.write_str(&self.tool),
+            Some(subject) => write!(f, "{}({subject})", self.tool),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "`{0}` is not a tool pattern; write a tool's name, or `Tool(subject)` with `*` for anything"
+)]
+pub struct BadPattern(String);
+
+impl FromStr for ToolPattern {
+    type Err = BadPattern;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || BadPattern(text.to_owned());
+        let (tool, subject) = match text.split_once('(') {
+            None => (text, None),
+            Some((tool, rest)) => {
+                let subject = rest.strip_suffix(')').ok_or_else(bad)?;
+                // `git:*`, as some agents' users write it, means `git` and whatever follows.
+                let subject = match subject.strip_suffix(":*") {
+                    Some(prefix) => format!("{prefix}*"),
+                    None => subject.to_owned(),
+                };
+                (tool, Some(Arc::from(subject)))
+            }
+        };
+        let tool = tool.trim();
+        if tool.is_empty() || tool.contains(char::is_whitespace) || subject.as_deref() == Some("") {
+            return Err(bad());
+        }
+        Ok(Self {
+            tool: tool.into(),
+            subject,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(tool: &str, class: ToolClass, subject: &str) -> ApprovalRequest {
+        ApprovalRequest {
+            key: "k".into(),
+            kind: ApprovalKind::Tool,
+            tool_id: None,
+            tool_name: tool.into(),
+            class,
+            subject: Some(subject.into()),
+            title: "t".into(),
+            detail: "d".into(),
+            input: serde_json::value::to_raw_value(&()).unwrap().into(),
+        }
+    }
+
+    fn rules(level: PermissionLevel, allowed: &[&str], disallowed: &[&str]) -> Permissions {
+        let parse = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
+        Permissions {
+            level,
+            allowed: parse(allowed),
+            disallowed: parse(disallowed),
+        }
+    }
+
+    fn answer(rules: &Permissions, tool: &str, class: ToolClass, subject: &str) -> RuleAnswer {
+        rules.answer(&request(tool, class, subject), Path::new("/project"))
+    }
+
+    #[test]
+    fn levels_decide_by_class() {
+        use PermissionLevel::{Ask, Edit, Unattended};
+        let cases = [
+            (Ask, ToolClass::Edit, "/project/a.txt", RuleAnswer::Ask),
+            (Ask, ToolClass::Execute, "ls", RuleAnswer::Ask),
+            (Edit, ToolClass::Edit, "/project/a.txt", RuleAnswer::Allow),
+            (Edit, ToolClass::Edit, "src/a.txt", RuleAnswer::Allow),
+            (
+                Edit,
+                ToolClass::Edit,
+                "/project/../etc/passwd",
+                RuleAnswer::Ask,
+            ),
+            (
+                Edit,
+                ToolClass::Edit,
+                "/project-other/a.txt",
+                RuleAnswer::Ask,
+            ),
+            (Edit, ToolClass::Execute, "ls", RuleAnswer::Ask),
+            (Unattended, ToolClass::Execute, "rm -r x", RuleAnswer::Allow),
+        ];
+        for (level, class, subject, expected) in cases {
+            let got = answer(&rules(level, &[], &[]), "T", class, subject);
+            assert_eq!(got, expected, "{level:?} {class:?} {subject}");
+        }
+    }
+
+    #[test]
+    fn an_allowed_prefix_does_not_cover_what_is_chained_behind_it() {
+        let rules = rules(PermissionLevel::Ask, &["Bash(git *)", "Bash(make:*)"], &[]);
+        let bash = |command| answer(&rules, "Bash", ToolClass::Execute, command);
+        assert_eq!(bash("git status"), RuleAnswer::Allow);
+        assert_eq!(bash("make test"), RuleAnswer::Allow);
+        for command in [
+            "git status; rm -r .",
+            "git status && rm x",
+            "git log | sh",
+            "git log > ~/.bashrc",
+            "git $(rm x)",
+            "git `rm x`",
+            "git status\nrm x",
+        ] {
+            assert_eq!(bash(command), RuleAnswer::Ask, "{command}");
+        }
+    }
+
+    #[test]
+    fn disallowed_wins_and_sees_every_part_of_a_command() {
+        let rules = rules(
+            PermissionLevel::Unattended,
+            &["Bash"],
+            &["Bash(rm *)", "WebFetch"],
+        );
+        for command in ["rm -r x", "cd / && rm -r x", "echo $(rm x)"] {
+            let got = answer(&rules, "Bash", ToolClass::Execute, command);
+            assert!(matches!(got, RuleAnswer::Deny(_)), "{command}");
+        }
+        assert_eq!(
+            answer(&rules, "Bash", ToolClass::Execute, "ls"),
+            RuleAnswer::Allow
+        );
+        let web = answer(&rules, "WebFetch", ToolClass::Other, "http://x");
+        assert!(matches!(web, RuleAnswer::Deny(_)));
+    }
+
+    #[test]
+    fn patterns_are_checked_when_they_are_read() {
+        for bad in ["", " ", "Bash(", "Bash()", "(x)", "two words"] {
+            assert!(bad.parse::<ToolPattern>().is_err(), "{bad:?}");
+        }
+        assert_eq!(
+            "mcp__docs__*".parse::<ToolPattern>().unwrap().to_string(),
+            "mcp__docs__*"
+        );
+    }
+
+    #[test]
+    fn globs_match_whole_texts() {
+        assert!(glob("a*c", "abbc") && glob("*", "") && glob("a", "a") && glob("*b*", "abc"));
+        assert!(!glob("a*c", "abcd") && !glob("a", "ab") && !glob("ab*ba", "aba"));
+    }
+}

@@ -1,0 +1,46 @@
+//! A tool the agent uses on its own, as viewers see it.
+
+use std::sync::Arc;
+
+use super::{RawJson, ToolId};
+
+/// What a tool does to the machine. Permissions and renderings ask for this, never for a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ToolClass {
+    Read,
+    Edit,
+    Execute,
+    Other,
+}
+
+impl ToolClass {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Edit => "edit",
+            Self::Execute => "execute",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A tool call that has started.
+#[derive(Clone, Debug)]
+pub struct ToolCall {
+    pub id: ToolId,
+    pub name: Arc<str>,
+    pub class: ToolClass,
+    pub input: RawJson,
+    /// One line for people: the command, the path, the query.
+    pub title: Arc<str>,
+    /// The tool call whose sub-agent made this one.
+    pub parent: Option<ToolId>,
+}
+
+/// How a tool call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResult {
+    pub id: ToolId,
+    pub ok: bool,
+    pub output: Arc<str>,
+}

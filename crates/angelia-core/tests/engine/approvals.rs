@@ -1,0 +1,127 @@
+//! Questions of an agent: asked, answered, withdrawn, remembered, declined.
+
+use std::sync::Arc;
+
+use angelia_core::{
+    engine::EngineError,
+    model::{
+        ApprovalKind, ApprovalRequest, Content, Decision, EventKind, Origin, ToolClass, TurnEvent,
+        TurnOptions, TurnState, Verdict,
+    },
+    ports::{Emitted, TurnControl},
+};
+use angelia_testkit::puppet::Run;
+
+use crate::stage::{Stage, all_events, outcome};
+
+fn question(key: &str) -> Emitted {
+    Emitted::Ask(ApprovalRequest {
+        key: key.into(),
+        kind: ApprovalKind::Tool,
+        tool_id: None,
+        tool_name: "Bash".into(),
+        class: ToolClass::Execute,
+        subject: Some("make".into()),
+        title: "Bash: make".into(),
+        detail: "in /project".into(),
+        input: Arc::from(serde_json::value::RawValue::from_string("{}".into()).unwrap()),
+    })
+}
+
+async fn answer_to(run: &mut Run) -> Decision {
+    match run.io.control.recv().await {
+        Some(TurnControl::Decide { decision, .. }) => decision,
+        other => panic!("expected a decision, got {other:?}"),
+    }
+}
+
+fn approval_id(events: &[TurnEvent]) -> angelia_core::model::ApprovalId {
+    let asked = events.iter().find_map(|event| match &event.kind {
+        EventKind::Approval(approval) => Some(approval.id),
+        _ => None,
+    });
+    asked.expect("an approval was requested")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_answer_wins_and_session_is_remembered() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let mut submitted = stage.submit(session.id, "build").await;
+    let mut run = stage.strings.next_run().await;
+    run.emit(vec![question("q1")]).await;
+    let batch = submitted.watch.next().await.unwrap().unwrap();
+    let id = approval_id(&batch);
+    while stage.engine.turn(submitted.turn).await.unwrap().state != TurnState::AwaitingApproval {
+        tokio::task::yield_now().await;
+    }
+    stage
+        .engine
+        .decide(id, Decision::new(Verdict::Session, "owner"))
+        .await
+        .unwrap();
+    let late = stage
+        .engine
+        .decide(id, Decision::new(Verdict::Deny, "owner"))
+        .await;
+    assert!(matches!(late, Err(EngineError::NotPending)));
+    assert_eq!(answer_to(&mut run).await.verdict, Verdict::Session);
+
+    run.emit(vec![question("q2")]).await;
+    let again = answer_to(&mut run).await;
+    assert_eq!((again.verdict, &*again.by), (Verdict::Once, "session"));
+    run.complete("done");
+    outcome(stage.engine.watch(submitted.turn, 0).await.unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_can_answer_it_is_declined_with_a_notice() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let options = TurnOptions {
+        origin: Origin::Remote,
+        can_ask: false,
+    };
+    let input = vec![Content::text("build")];
+    let submitted = stage
+        .engine
+        .submit(session.id, input, options)
+        .await
+        .unwrap();
+    let mut run = stage.strings.next_run().await;
+    run.emit(vec![question("q1")]).await;
+    let decision = answer_to(&mut run).await;
+    assert_eq!((decision.verdict, &*decision.by), (Verdict::Deny, "nobody"));
+    assert!(decision.note.is_some());
+    run.complete("done");
+    let events = all_events(submitted.watch).await;
+    let noticed = events.iter().any(
+        |event| matches!(&event.kind, EventKind::Notice(notice) if &*notice.code == "declined"),
+    );
+    assert!(noticed, "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_open_when_the_turn_ends_or_is_withdrawn_is_resolved() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "build").await;
+    let run = stage.strings.next_run().await;
+    run.emit(vec![question("q1"), question("q2")]).await;
+    run.emit(vec![Emitted::Withdraw("q1".into())]).await;
+    run.complete("done");
+    let events = all_events(submitted.watch).await;
+    let by: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Resolved(resolution) => Some(resolution.by.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(by, ["agent", "turn ended"]);
+    let late = stage
+        .engine
+        .decide(approval_id(&events), Decision::new(Verdict::Once, "x"))
+        .await;
+    assert!(matches!(late, Err(EngineError::NotPending)));
+}

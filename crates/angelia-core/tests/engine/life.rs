@@ -1,0 +1,302 @@
+//! The life of turns and agents: one at a time, queued, interrupted, resumed, retired, panicking.
+
+use std::time::Duration;
+
+use angelia_core::{
+    engine::{EngineError, Limits},
+    model::{Content, Failure, FailureKind, Status, TurnState},
+    ports::Ended,
+};
+
+use crate::stage::{Stage, options, outcome};
+
+#[tokio::test(start_paused = true)]
+async fn one_agent_serves_many_turns_and_learns_the_model_once() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    for text in ["one", "two", "three"] {
+        let submitted = stage.submit(session.id, text).await;
+        assert!(submitted.running);
+        let run = stage.strings.next_run().await;
+        run.start().await;
+        run.say(0, text).await;
+        run.complete(text);
+        let outcome = outcome(submitted.watch).await;
+        assert_eq!(outcome.status, Status::Completed);
+        assert_eq!(&*outcome.text, text);
+    }
+    assert_eq!(stage.strings.opened(), 1);
+    let kept = stage.engine.session(session.id).await.unwrap();
+    assert_eq!(kept.spec.model.as_deref(), Some("wood"));
+    assert_eq!(kept.native.unwrap().as_str(), "native-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_of_a_session_wait_for_each_other_up_to_the_bound() {
+    let limits = Limits {
+        max_queued_turns: 2,
+        ..Limits::default()
+    };
+    let stage = Stage::with_limits(limits);
+    let session = stage.session().await;
+    let first = stage.submit(session.id, "first").await;
+    let run = stage.strings.next_run().await;
+    let second = stage.submit(session.id, "second").await;
+    let third = stage.submit(session.id, "third").await;
+    assert!(first.running && !second.running && !third.running);
+    let refused = stage
+        .engine
+        .submit(session.id, vec![Content::text("x")], options())
+        .await;
+    assert!(matches!(refused, Err(EngineError::QueueFull { limit: 2 })));
+    assert_eq!(
+        stage.engine.turn(second.turn).await.unwrap().state,
+        TurnState::Queued
+    );
+
+    run.complete("1");
+    stage.strings.next_run().await.complete("2");
+    stage.strings.next_run().await.complete("3");
+    for (submitted, text) in [(first, "1"), (second, "2"), (third, "3")] {
+        assert_eq!(&*outcome(submitted.watch).await.text, text);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_asks_the_agent_and_keeps_what_was_said() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "talk").await;
+    let run = stage.strings.next_run().await;
+    run.say(0, "half").await;
+    stage.engine.interrupt(submitted.turn, false).await.unwrap();
+    run.io.cancel.cancelled().await;
+    run.end(Ended {
+        status: Status::Interrupted,
+        text: None,
+        reason: "interrupted".into(),
+    });
+    let outcome = outcome(submitted.watch).await;
+    assert_eq!(outcome.status, Status::Interrupted);
+    assert_eq!(&*outcome.text, "half");
+    assert_eq!(stage.strings.closed(), 0, "the process takes the next turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_ignores_the_interrupt_is_ended() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "hang").await;
+    let run = stage.strings.next_run().await;
+    stage.engine.interrupt(submitted.turn, false).await.unwrap();
+    assert_eq!(outcome(submitted.watch).await.status, Status::Interrupted);
+    assert_eq!(stage.strings.closed(), 1);
+    drop(run);
+
+    let next = stage.submit(session.id, "again").await;
+    let run = stage.strings.next_run().await;
+    run.complete("fresh");
+    assert_eq!(&*outcome(next.watch).await.text, "fresh");
+    assert_eq!(stage.strings.opened(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_does_not_wait() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "hang").await;
+    let _run = stage.strings.next_run().await;
+    let before = tokio::time::Instant::now();
+    stage.engine.interrupt(submitted.turn, true).await.unwrap();
+    assert_eq!(outcome(submitted.watch).await.status, Status::Interrupted);
+    assert_eq!(before.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_turn_is_interrupted_without_running() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let first = stage.submit(session.id, "first").await;
+    let run = stage.strings.next_run().await;
+    let second = stage.submit(session.id, "second").await;
+    stage.engine.interrupt(second.turn, false).await.unwrap();
+    let ended = outcome(second.watch).await;
+    assert_eq!(ended.status, Status::Interrupted);
+    assert_eq!(&*ended.reason, "interrupted before it started");
+    run.complete("1");
+    outcome(first.watch).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_driver_is_an_outcome_and_the_next_turn_works() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "boom").await;
+    let run = stage.strings.next_run().await;
+    run.say(0, "before").await;
+    run.panic();
+    let ended = outcome(submitted.watch).await;
+    assert_eq!(ended.status.failure().unwrap().kind, FailureKind::Internal);
+    assert_eq!(&*ended.text, "before");
+
+    let next = stage.submit(session.id, "again").await;
+    stage.strings.next_run().await.complete("fine");
+    assert_eq!(&*outcome(next.watch).await.text, "fine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retired_agent_is_replaced_and_its_conversation_resumed() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "one").await;
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.retire(Ended::failed(Failure::new(FailureKind::Agent, "it died")));
+    assert_eq!(outcome(submitted.watch).await.status.as_str(), "failed");
+
+    let next = stage.submit(session.id, "two").await;
+    let run = stage.strings.next_run().await;
+    assert_eq!(run.resumed.as_ref().unwrap().as_str(), "native-1");
+    run.complete("resumed");
+    outcome(next.watch).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_agent_is_closed_and_its_session_given_up() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "one").await;
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.complete("1");
+    outcome(submitted.watch).await;
+    tokio::time::sleep(Limits::default().idle_ttl + Duration::from_secs(1)).await;
+    assert_eq!(stage.strings.closed(), 1);
+
+    let next = stage.submit(session.id, "two").await;
+    let run = stage.strings.next_run().await;
+    assert!(run.resumed.is_some());
+    run.complete("2");
+    outcome(next.watch).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_idle_agent_makes_room() {
+    let limits = Limits {
+        max_live: 2,
+        ..Limits::default()
+    };
+    let stage = Stage::with_limits(limits);
+    let mut sessions = Vec::new();
+    for text in ["a", "b", "c"] {
+        let session = stage.session().await;
+        let submitted = stage.submit(session.id, text).await;
+        let run = stage.strings.next_run().await;
+        run.start().await;
+        run.complete(text);
+        outcome(submitted.watch).await;
+        sessions.push(session.id);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!((stage.strings.opened(), stage.strings.closed()), (3, 1));
+    // The last two are hot still.
+    for session in [sessions[1], sessions[2]] {
+        let submitted = stage.submit(session, "again").await;
+        stage.strings.next_run().await.complete("hot");
+        outcome(submitted.watch).await;
+    }
+    assert_eq!(stage.strings.opened(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_every_agent_is_busy_a_new_one_waits_for_room() {
+    let limits = Limits {
+        max_live: 1,
+        ..Limits::default()
+    };
+    let stage = Stage::with_limits(limits);
+    let (a, b) = (stage.session().await, stage.session().await);
+    let first = stage.submit(a.id, "a").await;
+    let run = stage.strings.next_run().await;
+    let second = stage.submit(b.id, "b").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(stage.strings.opened(), 1);
+    run.complete("a");
+    outcome(first.watch).await;
+    stage.strings.next_run().await.complete("b");
+    assert_eq!(&*outcome(second.watch).await.text, "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_has_a_conversation_of_its_own() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "one").await;
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.complete("1");
+    outcome(submitted.watch).await;
+    let fork = stage.engine.fork_session(session.id).await.unwrap();
+    assert_eq!(fork.forked_from, Some(session.id));
+    let submitted = stage.submit(fork.id, "two").await;
+    let run = stage.strings.next_run().await;
+    assert_eq!(run.resumed.as_ref().unwrap().as_str(), "native-1-fork");
+    run.complete("2");
+    outcome(submitted.watch).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_ends_every_turn_and_closes_every_agent() {
+    let stage = Stage::new();
+    let (a, b) = (stage.session().await, stage.session().await);
+    let running = stage.submit(a.id, "a").await;
+    let obedient = stage.strings.next_run().await;
+    let deaf = stage.submit(b.id, "b").await;
+    let _deaf_run = stage.strings.next_run().await;
+    let waiting = stage.submit(a.id, "waits").await;
+    let engine = stage.engine.clone();
+    let shutdown = async move { engine.shutdown().await };
+    let obey = async move {
+        obedient.io.cancel.cancelled().await;
+        obedient.end(Ended {
+            status: Status::Interrupted,
+            text: None,
+            reason: "stop".into(),
+        });
+    };
+    tokio::join!(shutdown, obey);
+    for submitted in [running, deaf, waiting] {
+        assert_eq!(outcome(submitted.watch).await.status, Status::Interrupted);
+    }
+    assert_eq!(stage.strings.opened(), stage.strings.closed());
+    let refused = stage
+        .engine
+        .submit(a.id, vec![Content::text("x")], options())
+        .await;
+    assert!(matches!(refused, Err(EngineError::ShuttingDown)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_deleted_under_its_running_turn() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "one").await;
+    let run = stage.strings.next_run().await;
+    let engine = stage.engine.clone();
+    let delete = async move { engine.delete_session(session.id).await };
+    let obey = async move {
+        run.io.cancel.cancelled().await;
+        run.end(Ended {
+            status: Status::Interrupted,
+            text: None,
+            reason: "stop".into(),
+        });
+    };
+    let (deleted, ()) = tokio::join!(delete, obey);
+    deleted.unwrap();
+    assert_eq!(outcome(submitted.watch).await.status, Status::Interrupted);
+    assert!(matches!(
+        stage.engine.session(session.id).await,
+        Err(EngineError::NotFound(_))
+    ));
+}

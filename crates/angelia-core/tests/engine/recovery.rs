@@ -1,0 +1,80 @@
+//! What a killed process leaves behind.
+
+use std::sync::Arc;
+
+use angelia_core::{
+    model::{
+        Content, EventKind, FailureKind, Origin, TextChannel, TurnEvent, TurnId, TurnOptions,
+        TurnRecord, TurnState,
+    },
+    ports::Store,
+};
+use uuid::Uuid;
+
+use crate::stage::{Stage, all_events};
+
+/// Writes what a process writes that dies in the middle of a turn: its lease is given up without
+/// an end, as a death does.
+async fn die_in_a_turn(store: &Arc<dyn Store>, stage: &Stage) -> TurnId {
+    let session = stage.session().await;
+    let lease = store.acquire(session.id).await.unwrap();
+    let turn = TurnId::from_uuid(Uuid::from_u128(7));
+    let at = "2026-01-01T00:00:00Z".parse().unwrap();
+    let record = TurnRecord {
+        id: turn,
+        session: session.id,
+        input: vec![Content::text("work")],
+        options: TurnOptions {
+            origin: Origin::Owner,
+            can_ask: false,
+        },
+        created_at: at,
+        state: TurnState::Running,
+    };
+    store.create_turn(&lease, &record).await.unwrap();
+    let kind = EventKind::Block {
+        block: 0,
+        channel: TextChannel::Answer,
+        text: "so far".into(),
+    };
+    let event = TurnEvent {
+        turn,
+        session: session.id,
+        seq: 3,
+        at,
+        kind,
+    };
+    store
+        .append(&lease, vec![event])
+        .await
+        .unwrap()
+        .await
+        .unwrap();
+    store.release(lease).await.unwrap();
+    turn
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_turn_is_closed_once_as_failed_with_what_there_was() {
+    let stage = Stage::new();
+    let turn = die_in_a_turn(&stage.store, &stage).await;
+    assert_eq!(stage.engine.recover().await.unwrap(), 1);
+    assert_eq!(stage.engine.recover().await.unwrap(), 0);
+
+    let record = stage.engine.turn(turn).await.unwrap();
+    let outcome = record.state.outcome().expect("it has an end");
+    assert_eq!(
+        outcome.status.failure().unwrap().kind,
+        FailureKind::Internal
+    );
+    assert_eq!(&*outcome.text, "so far");
+    // A viewer that had seen unstored deltas still learns the end.
+    let tail = all_events(stage.engine.watch(turn, 5_000).await.unwrap()).await;
+    assert!(matches!(
+        tail.as_slice(),
+        [TurnEvent {
+            kind: EventKind::Finished(_),
+            ..
+        }]
+    ));
+}

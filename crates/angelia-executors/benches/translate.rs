@@ -1,0 +1,44 @@
+//! What translating costs in instructions, and in allocations.
+//!
+//! Needs valgrind and `cargo install gungraun-runner` in the version of `Cargo.lock`; then
+//! `cargo bench -p angelia-executors --bench translate`. In time: `--bench translate_time`.
+
+mod recorded;
+
+use std::hint::black_box;
+
+use angelia_core::ports::Emitted;
+use angelia_executors::claude::translate::Translator;
+use gungraun::{Dhat, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
+
+use recorded::{LINES, RESULT, SKIPPED, TEXT_DELTA, TOOL_CALL, translator};
+
+/// A translator in the middle of a message, and room for what it emits.
+fn ready(line: &'static str) -> (Translator, Vec<Emitted>, &'static str) {
+    let (mut translator, mut out) = (translator(), Vec::with_capacity(4 * LINES));
+    // The first delta of a block opens it.
+    translator.line(TEXT_DELTA.as_bytes(), &mut out);
+    out.clear();
+    (translator, out, line)
+}
+
+#[library_benchmark]
+#[bench::text_delta(ready(TEXT_DELTA))]
+#[bench::skipped(ready(SKIPPED))]
+#[bench::tool_call(ready(TOOL_CALL))]
+#[bench::result(ready(RESULT))]
+fn a_hundred_lines(
+    (mut translator, mut out, line): (Translator, Vec<Emitted>, &'static str),
+) -> (Translator, Vec<Emitted>) {
+    for _ in 0..LINES {
+        black_box(translator.line(black_box(line.as_bytes()), &mut out));
+    }
+    (translator, out)
+}
+
+library_benchmark_group!(name = translate; benchmarks = a_hundred_lines);
+
+main!(
+    config = LibraryBenchmarkConfig::default().tool(Dhat::default());
+    library_benchmark_groups = translate
+);

@@ -1,0 +1,144 @@
+//! Who pays: the billing lane, from what the program says about its login before any prompt.
+
+use angelia_core::model::{Billing, Failure, FailureKind};
+use serde::Deserialize;
+
+pub(crate) const SUBSCRIPTION: &str = "subscription";
+pub(crate) const API_KEY: &str = "api_key";
+
+/// The `account` of an `initialize` answer.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Account {
+    token_source: Option<String>,
+    api_key_source: Option<String>,
+    api_provider: Option<String>,
+    subscription_type: Option<String>,
+}
+
+impl Account {
+    /// `None`: nobody is logged in, or the program does not say how.
+    pub(crate) fn lane(&self) -> Option<&str> {
+        let said = |field: &'_ Option<String>| {
+            field
+                .as_deref()
+                .filter(|value| !value.is_empty() && *value != "none")
+                .map(str::to_owned)
+        };
+        if let Some(provider) = self.api_provider.as_deref()
+            && provider != "firstParty"
+        {
+            return Some(provider);
+        }
+        // A key wins over a login when both are there.
+        if said(&self.api_key_source).is_some() {
+            return Some(API_KEY);
+        }
+        if said(&self.subscription_type).is_some() {
+            return Some(SUBSCRIPTION);
+        }
+        let source = self.token_source.as_deref()?;
+        match source {
+            "" | "none" => None,
+            "claude.ai" => Some(SUBSCRIPTION),
+            oauth if oauth.contains("OAUTH") => Some(SUBSCRIPTION),
+            other => Some(other),
+        }
+    }
+
+    /// Refuses before the first prompt when somebody else would pay than the profile wants.
+    pub(crate) fn check(&self, wanted: Billing) -> Result<(), Failure> {
+        let lane = self.lane();
+        let expected = match wanted {
+            Billing::Any => return Ok(()),
+            Billing::Subscription => SUBSCRIPTION,
+            Billing::ApiKey => API_KEY,
+        };
+        if lane == Some(expected) {
+            return Ok(());
+        }
+        let found = lane.unwrap_or("unknown");
+        let message =
+            format!("this profile wants billing `{expected}`, but Claude Code reports `{found}`");
+        let hint = match wanted {
+            Billing::Subscription => {
+                "log in with the subscription (`claude`, then /login), take API keys out of \
+                 `env` and `env_pass`, or set `billing: any`"
+            }
+            _ => "set the key in `env` or name it in `env_pass`, or set `billing: any`",
+        };
+        Err(Failure::new(FailureKind::Auth, message).with_hint(hint))
+    }
+}
+
+/// The lane of an `authMethod` that `auth status` names.
+pub(crate) fn lane_of_method(method: &str) -> Option<&'static str> {
+    match method {
+        "api_key" | "apiKeyHelper" | "api_key_helper" => Some(API_KEY),
+        "claude.ai" | "oauth_token" => Some(SUBSCRIPTION),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(json: &str) -> Account {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn lanes_of_recorded_accounts() {
+        let table = [
+            (
+                r#"{"tokenSource":"none","apiKeySource":"ANTHROPIC_API_KEY","apiProvider":"firstParty"}"#,
+                Some(API_KEY),
+            ),
+            (r#"{"tokenSource":"none","apiProvider":"firstParty"}"#, None),
+            (
+                r#"{"tokenSource":"CLAUDE_CODE_OAUTH_TOKEN","apiProvider":"firstParty"}"#,
+                Some(SUBSCRIPTION),
+            ),
+            (
+                r#"{"tokenSource":"CLAUDE_CODE_OAUTH_TOKEN","apiKeySource":"ANTHROPIC_API_KEY","apiProvider":"firstParty"}"#,
+                Some(API_KEY),
+            ),
+            (
+                r#"{"tokenSource":"claude.ai","subscriptionType":"max","apiProvider":"firstParty"}"#,
+                Some(SUBSCRIPTION),
+            ),
+            (
+                r#"{"tokenSource":"ANTHROPIC_AUTH_TOKEN","apiProvider":"firstParty"}"#,
+                Some("ANTHROPIC_AUTH_TOKEN"),
+            ),
+            (r#"{"apiProvider":"bedrock"}"#, Some("bedrock")),
+            ("{}", None),
+        ];
+        for (json, lane) in table {
+            assert_eq!(account(json).lane(), lane, "{json}");
+        }
+    }
+
+    #[test]
+    fn an_unwanted_or_unknown_lane_is_refused_with_a_way_out() {
+        let key = account(r#"{"apiKeySource":"ANTHROPIC_API_KEY"}"#);
+        let login = account(r#"{"tokenSource":"claude.ai"}"#);
+        let unknown = Account::default();
+        for account in [&key, &login, &unknown] {
+            assert!(account.check(Billing::Any).is_ok());
+        }
+        assert!(key.check(Billing::ApiKey).is_ok());
+        assert!(login.check(Billing::Subscription).is_ok());
+        for (account, wanted) in [
+            (&key, Billing::Subscription),
+            (&login, Billing::ApiKey),
+            (&unknown, Billing::Subscription),
+            (&unknown, Billing::ApiKey),
+        ] {
+            let failure = account.check(wanted).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Auth);
+            assert!(failure.hint.unwrap().contains("billing: any"));
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The caller's tools: to the program we are an MCP server, and whoever asked for the turn runs the
+//! tool. A call waits, without a limit of the program's, until the answer comes.
+
+use std::{borrow::Cow, collections::VecDeque, sync::Arc};
+
+use angelia_core::{
+    model::{CallerTool, Content, EventKind, RawJson, ToolId},
+    ports::Emitted,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
+
+use super::protocol::outgoing;
+
+/// The name of the server that we are.
+pub(crate) const SERVER: &str = "client";
+
+/// Every tool of it, in the program's rules.
+pub(crate) const PREFIX: &str = "mcp__client";
+
+/// How the model sees a caller's tool.
+pub(crate) fn native_name(name: &str) -> Cow<'_, str> {
+    if name.starts_with("mcp__") {
+        Cow::Borrowed(name)
+    } else {
+        Cow::Owned(format!("{PREFIX}__{name}"))
+    }
+}
+
+/// To the caller its tools have the names it gave them.
+pub(crate) fn rename(batch: &mut [Emitted]) {
+    for emitted in batch {
+        if let Emitted::Event(EventKind::ToolCall(call)) = emitted
+            && let Some(name) = call.name.strip_prefix(PREFIX)
+            && let Some(name) = name.strip_prefix("__")
+        {
+            call.name = name.into();
+        }
+    }
+}
+
+/// One JSON-RPC message of the program, as far as we look into it.
+#[derive(Deserialize)]
+struct Rpc<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Cow<'a, str>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct CallParams<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(rename = "_meta", borrow, default)]
+    meta: Option<Meta<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Meta<'a> {
+    #[serde(rename = "claudecode/toolUseId", borrow, default)]
+    tool_use_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+struct HelloParams<'a> {
+    #[serde(rename = "protocolVersion", borrow, default)]
+    protocol_version: Cow<'a, str>,
+}
+
+/// A call that waits for its answer.
+#[derive(Debug)]
+struct Waiting {
+    tool: ToolId,
+    request_id: Arc<str>,
+    rpc_id: RawJson,
+}
+
+/// The server's side of the conversation.
+#[derive(Debug, Default)]
+pub(crate) struct CallerTools {
+    tools: Vec<CallerTool>,
+    waiting: VecDeque<Waiting>,
+    /// Answers that came before the program asked for them: it asks one call after the other.
+    early: Vec<(ToolId, bool, Vec<Content>)>,
+}
+
+impl CallerTools {
+    pub(crate) fn new(tools: &[CallerTool]) -> Self {
+        Self {
+            tools: tools.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// Answers one message of the program, or keeps the call until [`Self::answer`]; `None` then.
+    pub(crate) fn message(&mut self, request_id: &str, message: &RawJson) -> Option<Vec<u8>> {
+        let Ok(rpc) = serde_json::from_str::<Rpc<'_>>(message.get()) else {
+            return Some(outgoing::respond_error(
+                request_id,
+                "not a JSON-RPC message",
+            ));
+        };
+        let id = rpc.id.unwrap_or(RawValue::NULL);
+        Some(match &*rpc.method {
+            "initialize" => respond(request_id, id, hello(rpc.params)),
+            "tools/list" => self.list(request_id, id),
+            "tools/call" => match self.call(request_id, id, rpc.params) {
+                Ok(answer) => return answer,
+                Err(error) => refuse(request_id, id, &error),
+            },
+            "ping" => respond(request_id, id, json!({})),
+            method if method.starts_with("notifications/") => {
+                self.notified(method, rpc.params);
+                respond(request_id, id, json!({}))
+            }
+            other => refuse(
+                request_id,
+                id,
+                &format!("there is no method `{other}` here"),
+            ),
+        })
+    }
+
+    /// A caller's tool has answered. `None`: the program has not asked for it yet.
+    pub(crate) fn answer(
+        &mut self,
+        tool: ToolId,
+        ok: bool,
+        content: Vec<Content>,
+    ) -> Option<Vec<u8>> {
+        let Some(at) = (self.waiting.iter()).position(|waiting| waiting.tool == tool) else {
+            self.early.push((tool, ok, content));
+            return None;
+        };
+        let waiting = self.waiting.remove(at)?;
+        Some(respond(
+            &waiting.request_id,
+            &waiting.rpc_id,
+            call_result(ok, &content),
+        ))
+    }
+
+    /// Calls whose turn is over are nobody's any more.
+    pub(crate) fn forget_calls(&mut self) {
+        self.waiting.clear();
+        self.early.clear();
+    }
+
+    /// Schemas keep their bytes: the order of their keys is part of what the model sees.
+    fn list(&self, request_id: &str, id: &RawValue) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct List<'a> {
+            tools: Vec<Listed<'a>>,
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Listed<'a> {
+            name: &'a str,
+            description: &'a str,
+            input_schema: &'a RawValue,
+        }
+        let tools = (self.tools.iter())
+            .map(|tool| Listed {
+                name: &tool.name,
+                description: &tool.description,
+                input_schema: &tool.input_schema,
+            })
+            .collect();
+        respond(request_id, id, List { tools })
+    }
+
+    fn call(
+        &mut self,
+        request_id: &str,
+        id: &RawValue,
+        params: Option<&RawValue>,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let params: CallParams<'_> = params
+            .and_then(|params| serde_json::from_str(params.get()).ok())
+            .unwrap_or_default();
+        if !(self.tools.iter()).any(|tool| *tool.name == *params.name) {
+            return Err(format!("there is no tool `{}`", params.name));
+        }
+        let Some(tool) = params.meta.and_then(|meta| meta.tool_use_id) else {
+            return Err("the call does not say which tool use it belongs to".to_owned());
+        };
+        let tool = ToolId::new(&*tool);
+        if let Some(at) = self.early.iter().position(|(early, ..)| *early == tool) {
+            let (_, ok, content) = self.early.swap_remove(at);
+            return Ok(Some(respond(request_id, id, call_result(ok, &content))));
+        }
+        self.waiting.push_back(Waiting {
+            tool,
+            request_id: request_id.into(),
+            rpc_id: id.to_owned().into(),
+        });
+        Ok(None)
+    }
+
+    /// A cancelled call needs no answer.
+    fn notified(&mut self, method: &str, params: Option<&RawValue>) {
+        #[derive(Deserialize)]
+        struct Cancelled<'a> {
+            #[serde(rename = "requestId", borrow)]
+            id: &'a RawValue,
+        }
+        if method != "notifications/cancelled" {
+            return;
+        }
+        if let Some(cancelled) =
+            params.and_then(|params| serde_json::from_str::<Cancelled<'_>>(params.get()).ok())
+        {
+            (self.waiting).retain(|waiting| waiting.rpc_id.get() != cancelled.id.get());
+        }
+    }
+}
+
+fn hello(params: Option<&RawValue>) -> Value {
+    let params: HelloParams<'_> = params
+        .and_then(|params| serde_json::from_str(params.get()).ok())
+        .unwrap_or_default();
+    json!({
+        "protocolVersion": params.protocol_version,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": SERVER, "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+fn call_result(ok: bool, content: &[Content]) -> Value {
+    use base64::Engine as _;
+    let blocks: Vec<Value> = content
+        .iter()
+        .map(|content| match content {
+            Content::Text(text) => json!({"type": "text", "text": &**text}),
+            Content::Image { media_type, data } => json!({
+                "type": "image",
+                "mimeType": &**media_type,
+                "data": base64::engine::general_purpose::STANDARD.encode(data),
+            }),
+        })
+        .collect();
+    json!({"content": blocks, "isError": !ok})
+}
+
+#[derive(Serialize)]
+struct Enveloped<T> {
+    mcp_response: T,
+}
+
+fn respond(request_id: &str, id: &RawValue, result: impl Serialize) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Answer<'a, T> {
+        jsonrpc: &'a str,
+        id: &'a RawValue,
+        result: T,
+    }
+    let mcp_response = Answer {
+        jsonrpc: "2.0",
+        id,
+        result,
+    };
+    outgoing::respond(request_id, &Enveloped { mcp_response })
+}
+
+fn refuse(request_id: &str, id: &RawValue, message: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Refusal<'a> {
+        jsonrpc: &'a str,
+        id: &'a RawValue,
+        error: Value,
+    }
+    let mcp_response = Refusal {
+        jsonrpc: "2.0",
+        id,
+        error: json!({"code": -32602, "message": message}),
+    };
+    outgoing::respond(request_id, &Enveloped { mcp_response })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> RawJson {
+        RawValue::from_string(json.to_owned()).unwrap().into()
+    }
+
+    fn tools() -> CallerTools {
+        CallerTools::new(&[CallerTool {
+            name: "lookup".into(),
+            description: "finds".into(),
+            input_schema: raw(r#"{"type":"object"}"#),
+        }])
+    }
+
+    fn parsed(line: Option<Vec<u8>>) -> Value {
+        let value: Value = serde_json::from_slice(&line.unwrap()).unwrap();
+        value["response"]["response"]["mcp_response"].clone()
+    }
+
+    const CALL: &str = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":
+        {"name":"lookup","arguments":{},"_meta":{"claudecode/toolUseId":"t1"}}}"#;
+
+    #[test]
+    fn the_program_finds_a_server_with_the_tools() {
+        let mut tools = tools();
+        let hello = parsed(tools.message(
+            "a",
+            &raw(r#"{"id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#),
+        ));
+        assert_eq!(hello["id"], 0);
+        assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
+        let list = parsed(tools.message("b", &raw(r#"{"id":1,"method":"tools/list"}"#)));
+        assert_eq!(list["result"]["tools"][0]["name"], "lookup");
+        // Notifications are answered too, or the program waits.
+        let note = parsed(tools.message("c", &raw(r#"{"method":"notifications/initialized"}"#)));
+        assert_eq!(note["result"], json!({}));
+        let odd = parsed(tools.message("d", &raw(r#"{"id":9,"method":"resources/list"}"#)));
+        assert!(
+            odd["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("resources/list")
+        );
+    }
+
+    #[test]
+    fn a_call_waits_for_its_answer_and_an_early_answer_for_its_call() {
+        let mut tools = tools();
+        assert_eq!(tools.message("r1", &raw(CALL)), None);
+        let answer = tools.answer(ToolId::new("t1"), true, vec![Content::text("found")]);
+        let answer: Value = serde_json::from_slice(&answer.unwrap()).unwrap();
+        assert_eq!(answer["response"]["request_id"], "r1");
+        let body = &answer["response"]["response"]["mcp_response"];
+        assert_eq!(
+            (&body["id"], &body["result"]["isError"]),
+            (&json!(3), &json!(false))
+        );
+        assert_eq!(body["result"]["content"][0]["text"], "found");
+
+        assert_eq!(tools.answer(ToolId::new("t1"), false, vec![]), None);
+        assert_eq!(
+            parsed(tools.message("r2", &raw(CALL)))["result"]["isError"],
+            true
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_called_is_refused_and_what_is_cancelled_forgotten() {
+        let mut tools = tools();
+        let unknown = CALL.replace("lookup", "other");
+        assert!(parsed(tools.message("r", &raw(&unknown)))["error"].is_object());
+        assert_eq!(tools.message("r1", &raw(CALL)), None);
+        let cancel = r#"{"method":"notifications/cancelled","params":{"requestId":3}}"#;
+        tools.message("r2", &raw(cancel));
+        assert!(tools.waiting.is_empty());
+    }
+}

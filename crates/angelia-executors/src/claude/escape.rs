@@ -1,0 +1,155 @@
+//! Text that acts by itself, and how text from outside is kept from it.
+//!
+//! In a user message the program reads a leading `/` as a command and `@path` as "put this file
+//! into the prompt". That is what the owner means at a terminal, and what nobody else may trigger.
+//!
+//! Two ways to stop it, both pinned by tests on the real program:
+//!
+//! - [`with_harmless_end`]: only the last block of a message is looked at, and an empty one is
+//!   taken out before the model sees it. So an empty block at the end leaves the words byte-exact.
+//! - [`neutral`]: a word joiner (U+2060, which has no width and is no white space) in front of
+//!   every `@` and `/` that could act. It does not depend on how blocks are handled, so it is
+//!   added where that is not known: for versions nobody has looked at, and for words that reach a
+//!   running turn.
+
+use std::{borrow::Cow, sync::Arc};
+
+use angelia_core::model::Content;
+
+/// Has no width, is not white space, and may stand between any two characters.
+const WORD_JOINER: char = '\u{2060}';
+
+/// How much is known about the program that will read the words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// A version in which an empty last block is known to be enough.
+    Known,
+    Unknown,
+}
+
+/// The content of a message that must not act, whatever it says.
+pub(crate) fn with_harmless_end(content: &[Content], reader: Reader) -> Vec<Content> {
+    let mut safe: Vec<Content> = content
+        .iter()
+        .map(|content| match (content, reader) {
+            (Content::Text(text), Reader::Unknown) => Content::Text(match neutral(text) {
+                Cow::Borrowed(_) => Arc::clone(text),
+                Cow::Owned(text) => text.into(),
+            }),
+            _ => content.clone(),
+        })
+        .collect();
+    if let Some(Content::Text(last)) = safe.last()
+        && acts(last)
+    {
+        safe.push(Content::text(""));
+    }
+    safe
+}
+
+/// Could it act? Says yes too often rather than too rarely.
+fn acts(text: &str) -> bool {
+    text.contains('@') || text.trim_start().starts_with('/')
+}
+
+/// The same words to a reader's eye, with nothing in them that acts.
+pub(crate) fn neutral(text: &str) -> Cow<'_, str> {
+    if !acts(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut before = None;
+    let mut at_start = true;
+    for char in text.chars() {
+        let could_act = match char {
+            '@' => !before.is_some_and(keeps_an_at_quiet),
+            '/' => at_start,
+            _ => false,
+        };
+        if could_act {
+            out.push(WORD_JOINER);
+        }
+        out.push(char);
+        at_start &= char.is_whitespace() || char == '\u{feff}';
+        before = Some(char);
+    }
+    Cow::Owned(out)
+}
+
+/// After these an `@` is part of a word, as in a mail address. Everything else is suspect: white
+/// space of all scripts is known to set a mention free, and so is the ideographic full stop.
+fn keeps_an_at_quiet(before: char) -> bool {
+    before.is_ascii_alphanumeric() || matches!(before, '.' | '_' | '-' | '+' | WORD_JOINER)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn words_that_cannot_act_are_left_alone() {
+        for text in ["", "hello", "either/or", "1 / 2", "mail"] {
+            assert!(matches!(neutral(text), Cow::Borrowed(_)), "{text}");
+        }
+        assert_eq!(neutral("ask me@example.org"), "ask me@example.org");
+    }
+
+    #[test]
+    fn mentions_and_commands_are_taken_apart() {
+        let cases = [
+            ("@/etc/passwd", "\u{2060}@/etc/passwd"),
+            ("see @\"a b\" and @c", "see \u{2060}@\"a b\" and \u{2060}@c"),
+            ("\u{3002}@x", "\u{3002}\u{2060}@x"),
+            ("(@x)", "(\u{2060}@x)"),
+            ("@@x", "\u{2060}@\u{2060}@x"),
+            ("/clear", "\u{2060}/clear"),
+            (" \n/clear", " \n\u{2060}/clear"),
+            ("// note", "\u{2060}// note"),
+            ("a\n/clear", "a\n/clear"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(neutral(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_end_is_added_only_where_the_last_words_could_act() {
+        let text = Content::text;
+        let image = Content::Image {
+            media_type: "image/png".into(),
+            data: Arc::from(*b"x"),
+        };
+        let known = |content: &[Content]| with_harmless_end(content, Reader::Known);
+        assert_eq!(known(&[text("hi")]), [text("hi")]);
+        assert_eq!(known(&[text("/x")]), [text("/x"), text("")]);
+        assert_eq!(
+            known(&[text("@a"), text("b")]),
+            [text("@a"), text("b")],
+            "only the last block is looked at"
+        );
+        assert_eq!(known(&[text("@a"), image.clone()]), [text("@a"), image]);
+        assert_eq!(
+            with_harmless_end(&[text("@a")], Reader::Unknown),
+            [text("\u{2060}@a"), text("")]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_acts_and_nothing_is_lost(text in "[ \n\t@/a\u{2060}\u{3000}\u{feff}.\\\\\"é。-]{0,24}|.*") {
+            let safe = neutral(&text);
+            let without = |text: &str| text.replace(WORD_JOINER, "");
+            prop_assert_eq!(without(&safe), without(&text));
+            prop_assert!(!safe.trim_start().starts_with('/'));
+            let mut before = None;
+            for char in safe.chars() {
+                if char == '@' {
+                    prop_assert!(before.is_some_and(keeps_an_at_quiet));
+                }
+                before = Some(char);
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The executor of every program that speaks this protocol.
+
+use std::{io, path::Path, sync::Arc};
+
+use angelia_core::{
+    model::{
+        Content, EventKind, Failure, FailureKind, Level, Mode, NativeSessionId, Notice, SessionSpec,
+    },
+    ports::{Agent, BoxFuture, Capabilities, Emitted, Executor, Health, Opening},
+};
+use uuid::Uuid;
+
+use super::{
+    agent::{Settings, StreamAgent},
+    caller_tools::CallerTools,
+    escape::Reader,
+    launch::{self, Conversation},
+    program::Program,
+    start::{Handshake, NotStarted, Started, Starter, empty_folder},
+    transcript::{self, Carried, Transcripts},
+};
+use crate::{
+    host::Host,
+    pool::{Start, WarmPool},
+};
+
+#[derive(Debug)]
+pub(crate) struct StreamExecutor {
+    host: Host,
+    program: Arc<dyn Program>,
+    pool: Option<WarmPool<Started>>,
+}
+
+/// A program for a session, and how it came to be.
+struct Opened {
+    started: Started,
+    resumed: bool,
+    warm: bool,
+    first_words: Vec<Emitted>,
+    preface: Option<Content>,
+}
+
+impl Opened {
+    fn plain(started: Started) -> Self {
+        Self {
+            started,
+            resumed: false,
+            warm: false,
+            first_words: Vec::new(),
+            preface: None,
+        }
+    }
+}
+
+impl Executor for StreamExecutor {
+    fn name(&self) -> &'static str {
+        self.program.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.program.capabilities()
+    }
+
+    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
+        self.program.health(&self.host, spec)
+    }
+
+    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+        Box::pin(async move {
+            let starter = self.starter(opening.spec).await?;
+            let opened = self.opened(&starter, opening).await?;
+            let agent = self.agent(&starter, opened).await?;
+            Ok(Box::new(agent) as Box<dyn Agent>)
+        })
+    }
+
+    fn warm_up(&self, spec: &SessionSpec) {
+        let Some(pool) = &self.pool else { return };
+        if spec.warm == 0 || !spec.history.is_empty() {
+            return;
+        }
+        let (pool, executor) = (pool.clone(), self.clone_for_warming());
+        let spec = spec.clone();
+        self.host.tasks.spawn_until_stopped(async move {
+            match executor.starter(&spec).await {
+                Ok(starter) => {
+                    let shape = launch::shape(&starter.spec, &starter.installation.version);
+                    pool.declare(&shape, spec.warm as usize, waiting(starter));
+                }
+                Err(failure) => tracing::warn!(%failure, "nothing can be kept warm"),
+            }
+        });
+    }
+
+    fn fork<'a>(
+        &'a self,
+        spec: &'a SessionSpec,
+        native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
+        Box::pin(async move {
+            let copy = self.host.clock.fresh_uuid();
+            let id = native.as_str().to_owned();
+            self.on_transcripts(spec, "copied", move |transcripts, cwd| {
+                transcripts.copy(&id, cwd, copy)
+            })
+            .await?;
+            Ok(NativeSessionId::new(copy.to_string()))
+        })
+    }
+
+    fn forget<'a>(
+        &'a self,
+        spec: &'a SessionSpec,
+        native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        let id = native.as_str().to_owned();
+        Box::pin(
+            self.on_transcripts(spec, "removed", move |transcripts, cwd| {
+                transcripts.remove(&id, cwd)
+            }),
+        )
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(pool) = &self.pool {
+                pool.close().await;
+            }
+        })
+    }
+}
+
+impl StreamExecutor {
+    /// With a pool, where the host wants one; that needs a runtime.
+    pub(crate) fn new(host: Host, program: Arc<dyn Program>) -> Self {
+        let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
+        Self {
+            host,
+            program,
+            pool,
+        }
+    }
+
+    fn clone_for_warming(&self) -> Self {
+        Self {
+            host: self.host.clone(),
+            program: Arc::clone(&self.program),
+            pool: None,
+        }
+    }
+
+    async fn starter(&self, spec: &SessionSpec) -> Result<Starter, Failure> {
+        let installation = self.program.installation(&self.host, spec).await?;
+        let spec = launch::effective(spec, &empty_folder(&self.host.work_dir)).into_owned();
+        Ok(Starter {
+            host: self.host.clone(),
+            program: Arc::clone(&self.program),
+            installation,
+            spec: Arc::new(spec),
+        })
+    }
+
+    fn transcripts(&self, spec: &SessionSpec) -> Result<Option<Transcripts>, Failure> {
+        let mark = self.host.fresh_mark()?;
+        let environment = self.host.child_environment(spec, &[], &mark)?;
+        Ok(self.program.transcripts(&environment))
+    }
+
+    /// Does something to the program's own records, away from the runtime.
+    async fn on_transcripts(
+        &self,
+        spec: &SessionSpec,
+        what: &str,
+        act: impl FnOnce(&Transcripts, &Path) -> io::Result<()> + Send + 'static,
+    ) -> Result<(), Failure> {
+        let spec = launch::effective(spec, &empty_folder(&self.host.work_dir)).into_owned();
+        let Some(transcripts) = self.transcripts(&spec)? else {
+            return Ok(());
+        };
+        let done = tokio::task::spawn_blocking(move || act(&transcripts, &spec.cwd)).await;
+        match done {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(transcript_failure(what, &error)),
+            Err(error) => Err(Failure::new(FailureKind::Internal, error.to_string())),
+        }
+    }
+
+    async fn opened(&self, starter: &Starter, opening: Opening<'_>) -> Result<Opened, Failure> {
+        let native = opening.native.filter(|_| starter.spec.resume);
+        let Some(native) = native else {
+            return self.new_conversation(starter).await;
+        };
+        let transcripts = self.transcripts(&starter.spec)?;
+        let known = transcripts
+            .is_none_or(|known| known.find(native.as_str(), &starter.spec.cwd).is_some());
+        if known {
+            let conversation = Conversation::Resume(native.as_str());
+            match starter.start(conversation).await {
+                Ok(started) => {
+                    return Ok(Opened {
+                        resumed: true,
+                        ..Opened::plain(started)
+                    });
+                }
+                Err(NotStarted::Failed(failure)) => return Err(failure),
+                Err(NotStarted::ConversationLost) => {}
+            }
+        }
+        let mut opened = self.new_conversation(starter).await?;
+        opened.first_words.push(notice(
+            "resume_lost",
+            format!(
+                "{} no longer has this conversation; it starts anew and does not know what was \
+                 said before",
+                self.program.title()
+            ),
+        ));
+        Ok(opened)
+    }
+
+    async fn new_conversation(&self, starter: &Starter) -> Result<Opened, Failure> {
+        if !starter.spec.history.is_empty() {
+            return self.carried(starter).await;
+        }
+        if let Some(pool) = &self.pool {
+            let shape = launch::shape(&starter.spec, &starter.installation.version);
+            let count = starter.spec.warm as usize;
+            let waiting = waiting(starter.clone());
+            if let Some(started) = pool.take(&shape, count, waiting).await {
+                return Ok(Opened {
+                    warm: true,
+                    ..Opened::plain(started)
+                });
+            }
+        }
+        let id = self.host.clock.fresh_uuid();
+        self.start_new(starter, id).await.map(Opened::plain)
+    }
+
+    async fn start_new(&self, starter: &Starter, id: Uuid) -> Result<Started, Failure> {
+        match starter.start(Conversation::New(id)).await {
+            Ok(started) => Ok(started),
+            Err(NotStarted::Failed(failure)) => Err(failure),
+            Err(NotStarted::ConversationLost) => Err(Failure::new(
+                FailureKind::Agent,
+                "a new conversation was refused as unknown",
+            )),
+        }
+    }
+
+    /// A history from elsewhere: written as the program's own record and resumed; as plain text
+    /// where the program does not accept that.
+    async fn carried(&self, starter: &Starter) -> Result<Opened, Failure> {
+        let id = self.host.clock.fresh_uuid();
+        let (carried, at) = (starter.clone(), self.host.clock.now());
+        self.on_transcripts(&starter.spec, "written", move |transcripts, cwd| {
+            transcripts.write(&Carried {
+                id,
+                cwd,
+                version: &carried.installation.version,
+                model: carried.spec.model.as_deref(),
+                history: &carried.spec.history,
+                at,
+            })
+        })
+        .await?;
+        match starter.start(Conversation::Resume(&id.to_string())).await {
+            Ok(started) => Ok(Opened::plain(started)),
+            Err(NotStarted::Failed(failure)) => Err(failure),
+            Err(NotStarted::ConversationLost) => {
+                let other = self.host.clock.fresh_uuid();
+                let mut opened = Opened::plain(self.start_new(starter, other).await?);
+                opened.preface = Some(Content::text(transcript::as_text(&starter.spec.history)));
+                opened.first_words.push(notice(
+                    "history_as_text",
+                    format!(
+                        "this version of {} does not take a history; it was told as text",
+                        self.program.title()
+                    ),
+                ));
+                Ok(opened)
+            }
+        }
+    }
+
+    async fn agent(&self, starter: &Starter, opened: Opened) -> Result<StreamAgent, Failure> {
+        let spec = &starter.spec;
+        let prefix = launch::prefix_sha256(spec, &starter.installation.version);
+        let translator = starter.translator(opened.resumed, opened.warm, Some(prefix.into()));
+        let mut parts = Handshake {
+            title: self.program.title(),
+            redactor: &self.host.redactor,
+            translator,
+            tools: CallerTools::new(&spec.caller_tools),
+        };
+        let mut started = opened.started;
+        if started.greeting.is_none() {
+            match started.initialize(spec, &mut parts).await {
+                Ok(()) => {}
+                Err(NotStarted::Failed(failure)) => return Err(failure),
+                Err(NotStarted::ConversationLost) => {
+                    return Err(Failure::new(FailureKind::Agent, "the process was lost"));
+                }
+            }
+        }
+        // What it said about who pays was said to somebody else.
+        if let Some(greeting) = &started.greeting {
+            let line = greeting.strip_suffix(b"\n").unwrap_or(greeting);
+            parts.translator.line(line, &mut Vec::new());
+        }
+        let reader = if starter.installation.features.is_known() {
+            Reader::Known
+        } else {
+            Reader::Unknown
+        };
+        Ok(StreamAgent {
+            link: started.link,
+            translator: parts.translator,
+            tools: parts.tools,
+            settings: Settings {
+                title: self.program.title(),
+                redactor: self.host.redactor.clone(),
+                clock: Arc::clone(&self.host.clock),
+                background_grace: spec.background_grace,
+                reader,
+                model_mode: spec.mode == Mode::Model,
+            },
+            first_words: opened.first_words,
+            preface: opened.preface,
+            retired: false,
+            in_turn: false,
+            requests: 0,
+        })
+    }
+}
+
+fn waiting(starter: Starter) -> Start<Started> {
+    Arc::new(move || {
+        let starter = starter.clone();
+        Box::pin(async move { starter.start_waiting().await })
+    })
+}
+
+fn notice(code: &str, text: String) -> Emitted {
+    Emitted::Event(EventKind::Notice(Notice::new(Level::Warning, code, text)))
+}
+
+fn transcript_failure(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(
+        FailureKind::Unavailable,
+        format!("the agent's record of the conversation cannot be {what}: {error}"),
+    )
+    .with_hint("check the permissions and the space of the agent's own folder")
+}

@@ -1,0 +1,187 @@
+//! Why the CLI says a turn failed, in our words, with what a person can do about it.
+//!
+//! It says so in several places, none of which is always there: `error` of the message it puts in
+//! the model's place, the HTTP status, `api_error`, `terminal_reason`. The text is for people and
+//! changes from version to version, so it decides only where nothing else speaks.
+
+use std::{borrow::Cow, time::Duration};
+
+use angelia_core::model::{Failure, FailureKind};
+use jiff::Timestamp;
+
+const LOG_IN: &str = "run `claude` (or `claude auth login`) once in a terminal";
+const CHECK_KEY: &str = "check ANTHROPIC_API_KEY in `env:` of the profile";
+const CHECK_MODEL: &str = "set `model:` of the profile to one this login can use";
+const SHORTEN: &str = "start a new session, or send less text and fewer attachments";
+const TRY_AGAIN: &str = "usually temporary: try again in a moment";
+const CHECK_NETWORK: &str = "check the network, and *_PROXY and ANTHROPIC_BASE_URL if they are set";
+const PAY: &str = "add credit to the account, or use another profile";
+const REPHRASE: &str = "rephrase the request, or choose another `model:`";
+
+/// Everything a failed result and the lines before it say about the cause.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence<'a> {
+    /// `error` of the synthetic message.
+    pub(crate) error: Option<&'a str>,
+    pub(crate) status: Option<u16>,
+    pub(crate) api_error: Option<&'a str>,
+    pub(crate) terminal_reason: Option<&'a str>,
+    pub(crate) subtype: Option<&'a str>,
+    /// What it tells people.
+    pub(crate) text: Cow<'a, str>,
+    /// The model or a safeguard declined.
+    pub(crate) refused: bool,
+    pub(crate) uses_api_key: bool,
+    /// When the exhausted quota opens again.
+    pub(crate) resets_at: Option<Timestamp>,
+    /// The latest time any line of this turn carried.
+    pub(crate) at: Option<Timestamp>,
+}
+
+impl Evidence<'_> {
+    pub(crate) fn failure(&self) -> Failure {
+        let (kind, hint) = self.classify();
+        let mut failure = Failure::new(kind, self.message());
+        failure.hint = hint.map(Into::into);
+        if kind == FailureKind::RateLimited
+            && let Some(resets_at) = self.resets_at
+        {
+            failure.hint = Some(format!("the limit resets at {resets_at}").into());
+            failure.retry_after = self
+                .at
+                .and_then(|at| Duration::try_from(resets_at.duration_since(at)).ok());
+        }
+        failure
+    }
+
+    fn message(&self) -> Cow<'_, str> {
+        // `/login` does not exist where the CLI is driven by a program; the hint says it right.
+        let text = match self.text.split_once(" · Please run /login") {
+            Some((text, _)) => text.trim(),
+            None => self.text.trim(),
+        };
+        if text.is_empty() {
+            return match self.subtype {
+                Some(subtype) => format!("the agent reported {subtype}").into(),
+                None => "the agent reported a failure without a reason".into(),
+            };
+        }
+        text.into()
+    }
+
+    fn classify(&self) -> (FailureKind, Option<&'static str>) {
+        use FailureKind::{Agent, Invalid, Refused};
+        if self.refused {
+            return (Refused, Some(REPHRASE));
+        }
+        match self.terminal_reason {
+            Some("prompt_too_long" | "blocking_limit" | "image_error") => {
+                return (Invalid, Some(SHORTEN));
+            }
+            Some("structured_output_retry_exhausted") => return (Invalid, None),
+            _ => {}
+        }
+        if self.subtype == Some("error_max_structured_output_retries") {
+            return (Invalid, None);
+        }
+        self.by_error()
+            .or_else(|| self.by_status())
+            .or_else(|| self.by_name())
+            .unwrap_or((Agent, None))
+    }
+
+    fn by_error(&self) -> Option<(FailureKind, Option<&'static str>)> {
+        use FailureKind::{Auth, Invalid, RateLimited, Unavailable};
+        Some(match self.error? {
+            "authentication_failed" if self.uses_api_key && self.status == Some(401) => {
+                (Auth, Some(CHECK_KEY))
+            }
+            "authentication_failed"
+            | "oauth_org_not_allowed"
+            | "account_on_hold"
+            | "verification_required"
+            | "cloud_credential_error" => (Auth, Some(LOG_IN)),
+            "billing_error" => (RateLimited, Some(PAY)),
+            "rate_limit" => (RateLimited, None),
+            "model_not_found" => (Invalid, Some(CHECK_MODEL)),
+            "invalid_request" if self.status == Some(413) => (Invalid, Some(SHORTEN)),
+            "invalid_request" | "max_output_tokens" => (Invalid, None),
+            "overloaded" => (Unavailable, Some(TRY_AGAIN)),
+            "server_error" if self.status.is_some() => (Unavailable, Some(TRY_AGAIN)),
+            _ => return None,
+        })
+    }
+
+    fn by_status(&self) -> Option<(FailureKind, Option<&'static str>)> {
+        use FailureKind::{Auth, Invalid, RateLimited, Unavailable};
+        Some(match self.status? {
+            401 if self.uses_api_key => (Auth, Some(CHECK_KEY)),
+            401 | 403 => (Auth, Some(LOG_IN)),
+            402 => (RateLimited, Some(PAY)),
+            404 => (Invalid, Some(CHECK_MODEL)),
+            429 => (RateLimited, None),
+            408 | 500.. => (Unavailable, Some(TRY_AGAIN)),
+            400..=499 => (Invalid, None),
+            _ => return None,
+        })
+    }
+
+    /// No status: the request did not get as far as an answer, or not to a readable one.
+    fn by_name(&self) -> Option<(FailureKind, Option<&'static str>)> {
+        use FailureKind::{RateLimited, Unavailable};
+        match (self.api_error, self.error) {
+            (Some("usage_limit_reached"), _) => Some((RateLimited, None)),
+            (Some("connection_failed"), _) => Some((Unavailable, Some(CHECK_NETWORK))),
+            // The one state without status that is not about the network.
+            (_, Some("server_error")) if self.text.contains("529") => {
+                Some((Unavailable, Some(TRY_AGAIN)))
+            }
+            (_, Some("server_error" | "unknown")) => Some((Unavailable, Some(CHECK_NETWORK))),
+            _ if self.terminal_reason == Some("api_error") => Some((Unavailable, Some(TRY_AGAIN))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_becomes_a_waiting_time_where_the_lines_carry_the_time() {
+        let resets_at: Timestamp = "2027-01-15T08:00:00Z".parse().unwrap();
+        let mut evidence = Evidence {
+            error: Some("rate_limit"),
+            status: Some(429),
+            resets_at: Some(resets_at),
+            at: Some("2027-01-15T07:30:00Z".parse().unwrap()),
+            ..Evidence::default()
+        };
+        let failure = evidence.failure();
+        assert_eq!(failure.kind, FailureKind::RateLimited);
+        assert_eq!(failure.retry_after, Some(Duration::from_mins(30)));
+        assert!(failure.hint.unwrap().contains("2027-01-15T08:00:00Z"));
+
+        evidence.at = Some("2027-01-15T09:00:00Z".parse().unwrap());
+        assert_eq!(evidence.failure().retry_after, None, "already over");
+        evidence.at = None;
+        assert_eq!(evidence.failure().retry_after, None);
+    }
+
+    #[test]
+    fn words_of_the_next_version_still_find_a_kind() {
+        let kind = |error, status| {
+            let evidence = Evidence {
+                error: Some(error),
+                status,
+                ..Evidence::default()
+            };
+            evidence.failure().kind
+        };
+        assert_eq!(kind("brand_new", Some(401)), FailureKind::Auth);
+        assert_eq!(kind("brand_new", Some(503)), FailureKind::Unavailable);
+        assert_eq!(kind("brand_new", Some(422)), FailureKind::Invalid);
+        assert_eq!(kind("brand_new", None), FailureKind::Agent);
+        assert_eq!(kind("overloaded", None), FailureKind::Unavailable);
+    }
+}

@@ -1,0 +1,277 @@
+//! How the program is started: a specification becomes arguments, variables and the first request.
+//! Pure; a table of snapshots shows every combination.
+//!
+//! The command line is short and holds no words of a conversation: prompts travel in `initialize`
+//! and on stdin, MCP servers (which may hold secrets) in a private file. The program's switches
+//! that turn permission checks off are never used.
+//!
+//! What decides, by permission level and kind of tool (both modes of asking end in the engine):
+//!
+//! | | reads inside the folder | edits | commands, network, the rest |
+//! |---|---|---|---|
+//! | `ask` | the program allows | asked | asked; what the program knows to be harmless is allowed |
+//! | `edit` | the program allows | allowed inside the folder, else asked | asked, likewise |
+//! | `unattended` | the program allows | allowed | allowed |
+//!
+//! `disallowed_tools` wins everywhere: it is given to the program (which would not ask about what
+//! it considers harmless) and checked again for everything that is asked.
+
+use std::{borrow::Cow, ffi::OsString, path::Path};
+
+use angelia_core::model::{
+    Failure, FailureKind, LaunchFingerprint, Mode, SessionSpec, SystemPrompt, ToolPattern, ToolSet,
+};
+use uuid::Uuid;
+
+use super::{caller_tools, protocol::outgoing::Initialize, version::Features};
+
+/// Which conversation of its own the program takes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conversation<'a> {
+    New(Uuid),
+    Resume(&'a str),
+}
+
+const BASE: &str = "-p --input-format stream-json --output-format stream-json --verbose \
+     --include-partial-messages --permission-prompt-tool stdio --permission-mode default";
+
+const STABLE_PROMPT: &str = "--exclude-dynamic-system-prompt-sections";
+const NO_READING: &str = r#"{"permissions":{"deny":["Read(//**)","Read"]}}"#;
+
+/// Set in model mode: text that names a file must not bring that file into the prompt.
+const NO_ATTACHMENTS: (&str, &str) = ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1");
+
+/// What a component of the fingerprint does not say about what precedes the conversation.
+const BEHIND_THE_PREFIX: [&str; 5] = ["history", "billing", "binary", "environment", "permissions"];
+
+/// What a process of model mode learns only when it is taken.
+const LEARNED_LATE: [&str; 4] = [
+    "system prompt",
+    "caller's tools",
+    "output schema",
+    "billing",
+];
+
+/// The specification as far as this program can honour it: model mode has an empty folder and
+/// nothing of this machine in it.
+pub(crate) fn effective<'a>(spec: &'a SessionSpec, empty_folder: &Path) -> Cow<'a, SessionSpec> {
+    match spec.mode {
+        Mode::Agent => Cow::Borrowed(spec),
+        Mode::Model => {
+            let mut spec = spec.clone();
+            spec.cwd = empty_folder.to_owned();
+            spec.trust = false;
+            spec.tools = ToolSet::None;
+            spec.mcp_servers.clear();
+            spec.permissions.allowed.clear();
+            spec.permissions.disallowed.clear();
+            Cow::Owned(spec)
+        }
+    }
+}
+
+/// The command line, without the program's own name.
+pub(crate) fn arguments(
+    spec: &SessionSpec,
+    features: &Features,
+    conversation: Conversation<'_>,
+    mcp_config: Option<&Path>,
+) -> Result<Vec<OsString>, Failure> {
+    let mut list = Arguments {
+        list: BASE.split_whitespace().map(OsString::from).collect(),
+        features,
+    };
+    if let Some(model) = &spec.model {
+        list.add("--model", [plain_value("model", model)?]);
+    }
+    match spec.mode {
+        Mode::Model => {
+            list.need("--tools", [""])?;
+            list.need("--strict-mcp-config", [])?;
+            list.need("--setting-sources", [""])?;
+            list.need("--settings", [NO_READING])?;
+            list.need("--disable-slash-commands", [])?;
+            // The caller's own tools; the caller decides whether to run them.
+            list.add("--allowedTools", [caller_tools::PREFIX]);
+        }
+        Mode::Agent => {
+            if !spec.trust {
+                list.need("--setting-sources", ["user"])?;
+                list.need("--strict-mcp-config", [])?;
+            }
+            if spec.stable_prompt && features.has(STABLE_PROMPT) {
+                list.add(STABLE_PROMPT, []);
+            }
+            match &spec.tools {
+                ToolSet::Default => {}
+                ToolSet::All => list.need("--tools", ["default"])?,
+                ToolSet::None => list.need("--tools", [""])?,
+                ToolSet::List(names) => {
+                    list.need("--tools", [plain_value("tools", &names.join(","))?])?;
+                }
+            }
+            list.add_all("--allowedTools", allowed(spec));
+            list.add_all("--disallowedTools", disallowed(spec));
+        }
+    }
+    if let Some(path) = mcp_config {
+        list.list.extend(["--mcp-config".into(), path.into()]);
+    }
+    match conversation {
+        Conversation::New(id) => list.add("--session-id", [id.to_string().as_str()]),
+        Conversation::Resume(id) => list.add("--resume", [id]),
+    }
+    Ok(list.list)
+}
+
+/// A value that cannot be taken for an option, whoever chose it.
+fn plain_value<'a>(key: &str, value: &'a str) -> Result<&'a str, Failure> {
+    if value.starts_with('-') || value.contains(char::is_control) {
+        let message = format!("`{key}: {value:?}` is not a name");
+        return Err(Failure::new(FailureKind::Invalid, message)
+            .with_hint("names start with a letter and have no line breaks"));
+    }
+    Ok(value)
+}
+
+struct Arguments<'a> {
+    list: Vec<OsString>,
+    features: &'a Features,
+}
+
+impl Arguments<'_> {
+    fn add<const N: usize>(&mut self, option: &str, values: [&str; N]) {
+        self.list.push(option.into());
+        self.list.extend(values.map(OsString::from));
+    }
+
+    fn add_all(&mut self, option: &str, values: Vec<String>) {
+        if !values.is_empty() {
+            self.list.push(option.into());
+            self.list.extend(values.into_iter().map(OsString::from));
+        }
+    }
+
+    /// For what a promise depends on: a program that lacks it is not started.
+    fn need<const N: usize>(&mut self, option: &str, values: [&str; N]) -> Result<(), Failure> {
+        if !self.features.has(option) {
+            let message =
+                format!("this Claude Code does not know `{option}`, which is needed here");
+            return Err(Failure::new(FailureKind::Unavailable, message).with_hint(
+                "update it: `claude update`, or with the package manager it came from",
+            ));
+        }
+        self.add(option, values);
+        Ok(())
+    }
+}
+
+/// Patterns the program may decide by itself: whole tools, about which no rule says more. The rest
+/// is decided by us when it asks, because its matching differs from ours.
+fn allowed(spec: &SessionSpec) -> Vec<String> {
+    let restricted = |tool: &str| {
+        (spec.permissions.disallowed.iter())
+            .map(ToolPattern::to_string)
+            .any(|rule| tool_of(&rule).contains('*') || tool_of(&rule) == tool)
+    };
+    // Whether to run a tool of the caller's is the caller's decision.
+    let callers = (!spec.caller_tools.is_empty()).then(|| caller_tools::PREFIX.to_owned());
+    (spec.permissions.allowed.iter())
+        .map(ToolPattern::to_string)
+        .filter(|rule| is_plain_name(rule) && !restricted(rule))
+        .chain(callers)
+        .collect()
+}
+
+/// All of them: what the program considers harmless it does not ask about. Its patterns for files
+/// are those of gitignore, so ours are translated.
+fn disallowed(spec: &SessionSpec) -> Vec<String> {
+    const FILE_TOOLS: [&str; 7] = [
+        "Read",
+        "Edit",
+        "Write",
+        "MultiEdit",
+        "NotebookEdit",
+        "Glob",
+        "Grep",
+    ];
+    (spec.permissions.disallowed.iter())
+        .map(ToolPattern::to_string)
+        .filter(|rule| !rule.starts_with('-'))
+        .map(|rule| match rule.split_once('(') {
+            Some((tool, subject)) if FILE_TOOLS.contains(&tool) => {
+                let root = if subject.starts_with('/') { "/" } else { "" };
+                format!("{tool}({root}{}", subject.replace('*', "**"))
+            }
+            _ => rule,
+        })
+        .collect()
+}
+
+fn tool_of(rule: &str) -> &str {
+    rule.split_once('(').map_or(rule, |(tool, _)| tool)
+}
+
+fn is_plain_name(rule: &str) -> bool {
+    rule.starts_with(|first: char| first.is_ascii_alphabetic())
+        && (rule.chars()).all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '-')
+}
+
+/// Variables that the mode needs; they win over the profile's.
+pub(crate) fn variables(spec: &SessionSpec) -> &'static [(&'static str, &'static str)] {
+    match spec.mode {
+        Mode::Agent => &[],
+        Mode::Model => &[NO_ATTACHMENTS],
+    }
+}
+
+/// The first request: it fixes the prompt and the caller's tools for the process.
+pub(crate) fn initialize(spec: &SessionSpec) -> Initialize<'_> {
+    let (replace, append) = match (spec.mode, &spec.system) {
+        (Mode::Agent, SystemPrompt::Default) => (None, None),
+        (Mode::Agent, SystemPrompt::Append(text)) => (None, Some(&**text)),
+        // Model mode has nobody's prompt but the caller's, and none if there is none.
+        (Mode::Model, SystemPrompt::Default) => (Some(Vec::new()), None),
+        (_, SystemPrompt::Replace(text) | SystemPrompt::Append(text)) => {
+            (Some(vec![&**text]), None)
+        }
+    };
+    Initialize {
+        system_prompt: replace,
+        append_system_prompt: append,
+        sdk_mcp_servers: if spec.caller_tools.is_empty() {
+            Vec::new()
+        } else {
+            vec![caller_tools::SERVER]
+        },
+        json_schema: spec.output_schema.as_deref(),
+    }
+}
+
+/// What two processes must share so that one can stand in for the other.
+pub(crate) fn shape(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
+    let whole = LaunchFingerprint::of(spec)
+        .with("program version", [version.as_bytes()])
+        .with("rules", rules(spec).iter().map(String::as_bytes));
+    match spec.mode {
+        Mode::Agent => whole,
+        Mode::Model => whole.without(&LEARNED_LATE),
+    }
+}
+
+/// The hash of everything we control that precedes the conversation.
+pub(crate) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
+    LaunchFingerprint::of(spec)
+        .without(&BEHIND_THE_PREFIX)
+        .with("program version", [version.as_bytes()])
+        .with("rules", rules(spec).iter().map(String::as_bytes))
+        .sha256()
+}
+
+fn rules(spec: &SessionSpec) -> Vec<String> {
+    [allowed(spec), vec![String::new()], disallowed(spec)].concat()
+}
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;

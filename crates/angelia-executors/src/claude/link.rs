@@ -1,0 +1,150 @@
+//! The two pipes of a running program: lines in, lines out, neither ever waiting for the other.
+//!
+//! What is to be written waits in an outbox while reading goes on; so a prompt of any length
+//! cannot block a program that blocks on its own output.
+
+use std::{io, time::Duration};
+
+use angelia_core::redact::Redactor;
+use angelia_wire::{limits::MAX_FRAME, ndjson::Framer};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::{ChildStdin, ChildStdout},
+    time::timeout,
+};
+
+use crate::process::{Child, Ladder, terminate};
+
+/// How long the exit of a program may lag behind the end of its output.
+const EXIT_LAG: Duration = Duration::from_secs(1);
+
+/// Quoted of what it said last.
+const QUOTED_LINES: usize = 5;
+
+/// A running program.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) child: Child,
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+}
+
+/// Lines to the program.
+#[derive(Debug)]
+pub(crate) struct Input {
+    pipe: Option<ChildStdin>,
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+/// Lines from the program.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pipe: Option<ChildStdout>,
+    pub(crate) framer: Framer,
+}
+
+impl Link {
+    pub(crate) fn new(mut child: Child) -> Self {
+        Self {
+            input: Input {
+                pipe: child.stdin.take(),
+                bytes: Vec::new(),
+                sent: 0,
+            },
+            output: Output {
+                pipe: child.stdout.take(),
+                framer: Framer::new(MAX_FRAME),
+            },
+            child,
+        }
+    }
+
+    pub(crate) fn is_open(&mut self) -> bool {
+        self.input.pipe.is_some() && self.output.pipe.is_some() && self.child.try_exited().is_none()
+    }
+
+    /// How it ended and what it said last, for people; for when its output has ended.
+    pub(crate) async fn last_words(&mut self, redactor: &Redactor) -> String {
+        let status = timeout(EXIT_LAG, self.child.exited()).await;
+        let mut words = match status {
+            Err(_) => "it closed its output".to_owned(),
+            Ok(status) => status.to_string(),
+        };
+        let stderr = self.child.stderr().tail(|text| redactor.redact(text));
+        let lines: Vec<&str> = stderr
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        for line in &lines[lines.len().saturating_sub(QUOTED_LINES)..] {
+            words.push_str("; ");
+            words.extend(line.trim().chars().take(400));
+        }
+        words
+    }
+
+    /// Stops it with everything it started.
+    pub(crate) async fn close(mut self, grace: Duration) {
+        self.child.stdin = self.input.pipe.take();
+        self.child.stdout = self.output.pipe.take();
+        terminate(self.child, &Ladder::within(grace), |_| {}).await;
+    }
+}
+
+impl Input {
+    pub(crate) fn push(&mut self, line: Vec<u8>) {
+        if self.bytes.is_empty() {
+            self.bytes = line;
+        } else {
+            self.bytes.extend_from_slice(&line);
+        }
+    }
+
+    pub(crate) fn has_more(&self) -> bool {
+        self.pipe.is_some() && !self.bytes.is_empty()
+    }
+
+    /// Writes a piece. Cancel-safe. A pipe that is closed is nobody's any more; the end of the
+    /// output will say so.
+    pub(crate) async fn write(&mut self) {
+        let Some(pipe) = &mut self.pipe else {
+            return std::future::pending().await;
+        };
+        match pipe.write(&self.bytes[self.sent..]).await {
+            Ok(written) if written > 0 => {
+                self.sent += written;
+                if self.sent == self.bytes.len() {
+                    self.bytes = Vec::new();
+                    self.sent = 0;
+                }
+            }
+            _ => self.pipe = None,
+        }
+    }
+
+    pub(crate) async fn write_all(&mut self) {
+        while self.has_more() {
+            self.write().await;
+        }
+    }
+}
+
+impl Output {
+    /// Reads what is there into the framer. `false`: it has ended. Cancel-safe.
+    pub(crate) async fn read(&mut self) -> bool {
+        let Some(pipe) = &mut self.pipe else {
+            return false;
+        };
+        let read: io::Result<usize> = pipe.read_buf(self.framer.buffer()).await;
+        if matches!(read, Ok(1..)) {
+            return true;
+        }
+        self.pipe = None;
+        false
+    }
+
+    /// Nothing more is wanted: somebody else may hold the pipe open for ever.
+    pub(crate) fn abandon(&mut self) {
+        self.pipe = None;
+    }
+}

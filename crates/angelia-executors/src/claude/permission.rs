@@ -1,0 +1,459 @@
+//! Permission requests: what people are asked, and what the CLI is told.
+//!
+//! The original input and the CLI's own suggestions are kept until the answer, because an allow
+//! must carry the input back and a session-wide one the rules to add.
+
+use std::{collections::HashMap, fmt::Write as _, path::Path, sync::Arc};
+
+use angelia_core::model::{
+    ApprovalKind, ApprovalRequest, Decision, Question, QuestionOption, RawJson, ToolClass, ToolId,
+    Verdict,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use super::{
+    protocol::{
+        incoming::{Request, Soft, Text},
+        outgoing,
+    },
+    tool::{self, Input},
+};
+
+/// The input of a tool we do not know is shown up to here.
+const INPUT: usize = 2000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Pending(HashMap<Arc<str>, Asked>);
+
+/// What was asked under one key.
+#[derive(Debug)]
+struct Asked {
+    tool: Box<str>,
+    input: RawJson,
+    suggestions: Option<RawJson>,
+}
+
+impl Pending {
+    /// Keeps the request and makes of it what a person can decide.
+    pub(crate) fn ask(
+        &mut self,
+        key: &str,
+        request: &Request<'_>,
+        cwd: &Path,
+    ) -> Option<ApprovalRequest> {
+        let tool = request.tool_name.as_str()?;
+        let input: RawJson = request.input.unwrap_or(RawValue::NULL).to_owned().into();
+        let key: Arc<str> = key.into();
+        let approval = describe(Arc::clone(&key), tool, request, Arc::clone(&input), cwd);
+        let suggestions = request.permission_suggestions;
+        self.0.insert(
+            key,
+            Asked {
+                tool: tool.into(),
+                input,
+                suggestions: suggestions.map(|raw| raw.to_owned().into()),
+            },
+        );
+        Some(approval)
+    }
+
+    /// The CLI takes the question back; no answer is due any more.
+    pub(crate) fn withdraw(&mut self, key: &str) -> Option<Arc<str>> {
+        self.0.remove_entry(key).map(|(key, _)| key)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.keys()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The line that tells the CLI the decision; `None` if it does not wait for one.
+    pub(crate) fn answer(&mut self, key: &str, decision: &Decision) -> Option<Vec<u8>> {
+        let asked = self.0.remove(key)?;
+        let note = decision.note.as_deref();
+        Some(match decision.verdict {
+            Verdict::Deny => outgoing::deny(
+                key,
+                note.unwrap_or("This was declined; go on without it."),
+                false,
+            ),
+            Verdict::Stop => {
+                outgoing::deny(key, note.unwrap_or("This was declined; stop here."), true)
+            }
+            Verdict::Once => outgoing::allow(key, &asked.answered(decision), None),
+            Verdict::Session => {
+                outgoing::allow(key, &asked.answered(decision), Some(&asked.session_rules()))
+            }
+        })
+    }
+}
+
+impl Asked {
+    /// The input to run with: the original, and the answers where questions were asked.
+    fn answered(&self, decision: &Decision) -> RawJson {
+        if decision.answers.is_empty() {
+            return Arc::clone(&self.input);
+        }
+        let mut input: Map<String, Value> =
+            serde_json::from_str(self.input.get()).unwrap_or_default();
+        let answers: Map<String, Value> = decision
+            .answers
+            .iter()
+            .map(|one| (one.question.to_string(), Value::from(&*one.answer)))
+            .collect();
+        input.insert("answers".to_owned(), answers.into());
+        serde_json::value::to_raw_value(&input).map_or_else(|_| Arc::clone(&self.input), Into::into)
+    }
+
+    /// What the CLI suggests to remember, but only until this process ends: its own destination
+    /// would write into the project's settings. Changes of mode are left out: "this and the like"
+    /// must not become "every edit", past the profile's own rules.
+    fn session_rules(&self) -> Value {
+        let suggested = self.suggestions.as_ref();
+        let suggested: Vec<Map<String, Value>> = suggested
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .unwrap_or_default();
+        let mut updates: Vec<Value> = suggested
+            .into_iter()
+            .filter(|update| update.get("type").and_then(Value::as_str) != Some("setMode"))
+            .map(|mut update| {
+                update.insert("destination".to_owned(), "session".into());
+                Value::Object(update)
+            })
+            .collect();
+        if !updates.iter().any(|update| update["type"] == "addRules") {
+            updates.push(json!({
+                "type": "addRules",
+                "rules": [self.exact_rule()],
+                "behavior": "allow",
+                "destination": "session",
+            }));
+        }
+        updates.into()
+    }
+
+    /// This tool with exactly this subject, in the CLI's notation.
+    fn exact_rule(&self) -> Value {
+        let input = Input::parse(&self.input);
+        let path = |tool: &str| match input.path() {
+            // One slash would mean "from the settings' folder".
+            Some(path) if path.starts_with('/') => {
+                json!({"toolName": tool, "ruleContent": format!("/{path}")})
+            }
+            Some(path) => json!({"toolName": tool, "ruleContent": path}),
+            None => json!({"toolName": tool}),
+        };
+        match (tool::class(&self.tool), input.command(), input.url()) {
+            // Rules about edits are written for `Edit` and hold for all tools that edit.
+            (ToolClass::Edit, ..) => path("Edit"),
+            (ToolClass::Read, ..) => path("Read"),
+            (ToolClass::Execute, Some(command), _) => {
+                json!({"toolName": &*self.tool, "ruleContent": command})
+            }
+            (_, _, Some(url)) if &*self.tool == "WebFetch" => match host(url) {
+                Some(host) => {
+                    json!({"toolName": "WebFetch", "ruleContent": format!("domain:{host}")})
+                }
+                None => json!({"toolName": "WebFetch"}),
+            },
+            _ => json!({"toolName": &*self.tool}),
+        }
+    }
+}
+
+fn host(url: &str) -> Option<&str> {
+    let rest = url.split_once("://")?.1;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?.split(':').next()?;
+    (!host.is_empty()).then_some(host)
+}
+
+fn describe(
+    key: Arc<str>,
+    tool: &str,
+    request: &Request<'_>,
+    input: RawJson,
+    cwd: &Path,
+) -> ApprovalRequest {
+    let look = Input::parse(&input);
+    let questions = (tool == tool::ASK_USER_QUESTION)
+        .then(|| questions(&input))
+        .flatten();
+    let (kind, title, detail) = match questions {
+        Some(questions) => {
+            let title = Arc::clone(&questions[0].text);
+            let detail = spell(&questions).into();
+            (ApprovalKind::Question(questions.into()), title, detail)
+        }
+        None => (
+            ApprovalKind::Tool,
+            look.title(tool),
+            detail(tool, &look, request, cwd).into(),
+        ),
+    };
+    let subject = look.pattern_subject(tool).map(Into::into);
+    ApprovalRequest {
+        key,
+        kind,
+        tool_id: request.tool_use_id.as_str().map(ToolId::new),
+        tool_name: tool.into(),
+        class: tool::class(tool),
+        subject,
+        title,
+        detail,
+        input,
+    }
+}
+
+fn detail(tool: &str, input: &Input<'_>, request: &Request<'_>, cwd: &Path) -> String {
+    let mut text = String::new();
+    let mut line = |label: &str, value: &str| {
+        let _infallible = writeln!(text, "{label}{value}");
+    };
+    match (input.command(), input.path(), input.url()) {
+        (Some(command), ..) => line("", command),
+        (None, Some(path), _) => line("", path),
+        (None, None, Some(url)) => line("", url),
+        (None, None, None) => {}
+    }
+    if let Some((added, removed)) = input.line_counts() {
+        line("", &format!("+{added} −{removed} lines"));
+    }
+    if let Some(plan) = input.plan() {
+        line("", plan);
+    }
+    line("in ", &cwd.to_string_lossy());
+    if let Some(description) = input.description() {
+        line("for: ", description);
+    }
+    if let Some(reason) = request.decision_reason.as_str() {
+        line("asked because: ", reason);
+    }
+    if let Some(path) = request.blocked_path.as_str() {
+        line("touches: ", path);
+    }
+    if request.agent_id.0.is_some() {
+        line("", "by a sub-agent");
+    }
+    // Of a tool we do not know, people see all it was given.
+    if input.command().is_none() && input.path().is_none() && input.plan().is_none() {
+        let given = request.input.map_or("nothing", RawValue::get);
+        let cut = given
+            .char_indices()
+            .nth(INPUT)
+            .map_or(given.len(), |(at, _)| at);
+        let more = if cut < given.len() { " …" } else { "" };
+        line(tool, &format!(": {}{more}", &given[..cut]));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn questions(input: &RawValue) -> Option<Vec<Question>> {
+    #[derive(Deserialize)]
+    struct Questions<'a> {
+        #[serde(borrow, default)]
+        questions: Soft<Vec<One<'a>>>,
+    }
+    #[derive(Deserialize)]
+    struct One<'a> {
+        #[serde(borrow, default)]
+        question: Soft<Text<'a>>,
+        #[serde(borrow, default)]
+        header: Soft<Text<'a>>,
+        #[serde(rename = "multiSelect", default)]
+        multiple: Soft<bool>,
+        #[serde(borrow, default)]
+        options: Soft<Vec<Choice<'a>>>,
+    }
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow, default)]
+        label: Soft<Text<'a>>,
+        #[serde(borrow, default)]
+        description: Soft<Text<'a>>,
+    }
+    let text = |text: &Soft<Text<'_>>| Arc::from(text.as_str().unwrap_or_default());
+    let asked: Questions<'_> = serde_json::from_str(input.get()).ok()?;
+    let questions = asked.questions.0?.into_iter().map(|one| Question {
+        text: text(&one.question),
+        header: text(&one.header),
+        options: (one.options.0.iter().flatten())
+            .map(|choice| QuestionOption {
+                label: text(&choice.label),
+                description: text(&choice.description),
+            })
+            .collect(),
+        multiple: one.multiple.get().unwrap_or(false),
+    });
+    let questions: Vec<Question> = questions
+        .filter(|one| !one.text.trim().is_empty())
+        .collect();
+    (!questions.is_empty()).then_some(questions)
+}
+
+/// The questions with their options, for those who only see text.
+fn spell(questions: &[Question]) -> String {
+    let mut text = String::new();
+    for question in questions {
+        let _infallible = writeln!(text, "{}", question.text);
+        for option in &question.options {
+            let _infallible = writeln!(text, "- {}: {}", option.label, option.description);
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use angelia_core::model::Answer;
+
+    use super::*;
+
+    fn ask(pending: &mut Pending, request: &str) -> ApprovalRequest {
+        let request = serde_json::from_str(request).unwrap();
+        pending.ask("k", &request, Path::new("/project")).unwrap()
+    }
+
+    fn answer(request: &str, decision: &Decision) -> Value {
+        let mut pending = Pending::default();
+        ask(&mut pending, request);
+        let line = pending.answer("k", decision).unwrap();
+        assert!(pending.answer("k", decision).is_none(), "answered once");
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(line["response"]["request_id"], "k");
+        line["response"]["response"].clone()
+    }
+
+    const MKDIR: &str = r#"{"tool_name":"Bash","input":{"command":"mkdir x","n":1.0},
+        "tool_use_id":"t","permission_suggestions":[
+        {"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"mkdir x"}],
+         "behavior":"allow","destination":"localSettings"},
+        {"type":"addDirectories","directories":["/y"],"destination":"userSettings"},
+        {"type":"setMode","mode":"acceptEdits","destination":"session"}]}"#;
+
+    #[test]
+    fn once_carries_the_input_back_untouched() {
+        let got = answer(MKDIR, &Decision::new(Verdict::Once, "owner"));
+        assert_eq!(
+            got,
+            json!({"behavior": "allow", "updatedInput": {"command": "mkdir x", "n": 1.0}})
+        );
+    }
+
+    #[test]
+    fn session_remembers_suggestions_in_this_process_only() {
+        let got = answer(MKDIR, &Decision::new(Verdict::Session, "owner"));
+        let updates = got["updatedPermissions"].as_array().unwrap();
+        assert_eq!(updates.len(), 2, "no change of mode: {updates:?}");
+        assert!(
+            updates
+                .iter()
+                .all(|update| update["destination"] == "session")
+        );
+    }
+
+    #[test]
+    fn session_without_suggestions_remembers_exactly_this() {
+        let cases = [
+            (
+                "Bash",
+                r#"{"command":"a && b"}"#,
+                json!({"toolName": "Bash", "ruleContent": "a && b"}),
+            ),
+            (
+                "Write",
+                r#"{"file_path":"/w/a"}"#,
+                json!({"toolName": "Edit", "ruleContent": "//w/a"}),
+            ),
+            (
+                "Read",
+                r#"{"file_path":"a"}"#,
+                json!({"toolName": "Read", "ruleContent": "a"}),
+            ),
+            (
+                "WebFetch",
+                r#"{"url":"https://u@x.org:8/p"}"#,
+                json!({"toolName": "WebFetch", "ruleContent": "domain:x.org"}),
+            ),
+            (
+                "mcp__a__b",
+                r#"{"command":"c"}"#,
+                json!({"toolName": "mcp__a__b"}),
+            ),
+        ];
+        for (tool, input, rule) in cases {
+            let request = format!(r#"{{"tool_name":"{tool}","input":{input}}}"#);
+            let got = answer(&request, &Decision::new(Verdict::Session, "owner"));
+            assert_eq!(
+                got["updatedPermissions"][0]["rules"],
+                json!([rule]),
+                "{tool}"
+            );
+        }
+    }
+
+    #[test]
+    fn refusals_say_why_and_stop_ends_the_turn() {
+        let got = answer(
+            MKDIR,
+            &Decision::new(Verdict::Deny, "owner").with_note("not here"),
+        );
+        assert_eq!(got, json!({"behavior": "deny", "message": "not here"}));
+        let got = answer(MKDIR, &Decision::new(Verdict::Stop, "owner"));
+        assert_eq!(got["interrupt"], true);
+    }
+
+    #[test]
+    fn questions_are_answered_inside_the_input() {
+        let request = r#"{"tool_name":"AskUserQuestion","input":{"questions":[{"question":"Which?",
+            "header":"H","multiSelect":true,"options":[{"label":"A","description":"a"}]}]}}"#;
+        let asked = ask(&mut Pending::default(), request);
+        let ApprovalKind::Question(questions) = &asked.kind else {
+            panic!("{asked:?}");
+        };
+        assert!(questions[0].multiple);
+        assert_eq!(
+            (&*asked.title, &*asked.detail),
+            ("Which?", "Which?\n- A: a")
+        );
+        let mut decision = Decision::new(Verdict::Once, "owner");
+        decision.answers.push(Answer {
+            question: "Which?".into(),
+            answer: "A".into(),
+        });
+        let got = answer(request, &decision);
+        assert_eq!(got["updatedInput"]["answers"], json!({"Which?": "A"}));
+        assert_eq!(got["updatedInput"]["questions"][0]["header"], "H");
+    }
+
+    #[test]
+    fn titles_and_details_are_never_empty() {
+        for request in [
+            r#"{"tool_name":"AskUserQuestion","input":{"questions":[]}}"#,
+            r#"{"tool_name":"AskUserQuestion","input":{"questions":[{"question":" "}]}}"#,
+            r#"{"tool_name":"Odd","input":5}"#,
+            r#"{"tool_name":"Odd"}"#,
+            r#"{"tool_name":""}"#,
+        ] {
+            let asked = ask(&mut Pending::default(), request);
+            assert!(
+                !asked.title.trim().is_empty() && !asked.detail.trim().is_empty(),
+                "{request}"
+            );
+            assert_eq!(asked.kind, ApprovalKind::Tool);
+        }
+        let edit = r#"{"tool_name":"Edit","input":{"file_path":"/p/a","old_string":"a",
+            "new_string":"b\nc"},"decision_reason":"outside"}"#;
+        let asked = ask(&mut Pending::default(), edit);
+        assert_eq!(
+            &*asked.detail,
+            "/p/a\n+2 −1 lines\nin /project\nasked because: outside"
+        );
+    }
+}

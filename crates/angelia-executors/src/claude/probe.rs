@@ -1,0 +1,202 @@
+//! Installed? Which version? Logged in? Asked of the program itself, and remembered until its file
+//! changes, so that a turn never waits for it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use angelia_core::{
+    model::{Failure, FailureKind, SessionSpec},
+    ports::{Health, Installed, Login},
+};
+use serde::Deserialize;
+
+use super::{
+    account,
+    locate::{HOW_TO_INSTALL, locate},
+    program::Installation,
+    version::{Features, Version},
+};
+use crate::{
+    host::Host,
+    process::{Launch, run_to_end, run_to_end::Finished},
+};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) const HOW_TO_LOG_IN: &str = "run `claude` once in a terminal and log in";
+
+/// Asks once per file.
+#[derive(Debug, Default)]
+pub(crate) struct Prober {
+    known: Mutex<HashMap<PathBuf, (Stamp, Arc<Installation>)>>,
+}
+
+/// What changes when a file is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    changed: Option<SystemTime>,
+    bytes: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = path.metadata().ok()?;
+        Some(Self {
+            changed: metadata.modified().ok(),
+            bytes: metadata.len(),
+        })
+    }
+}
+
+impl Prober {
+    pub(crate) async fn installation(
+        &self,
+        host: &Host,
+        spec: &SessionSpec,
+    ) -> Result<Arc<Installation>, Failure> {
+        let mark = host.fresh_mark()?;
+        let environment = host.child_environment(spec, &[], &mark)?;
+        let path = locate(host, spec, &environment)?;
+        let stamp = Stamp::of(&path);
+        if let Some(stamp) = stamp
+            && let Some(known) = self.recall(&path, stamp)
+        {
+            return Ok(known);
+        }
+        let found = Arc::new(ask(host, &path, environment).await?);
+        if let Some(stamp) = stamp {
+            self.remember(path, stamp, &found);
+        }
+        Ok(found)
+    }
+
+    fn recall(&self, path: &Path, stamp: Stamp) -> Option<Arc<Installation>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seen, installation) = known.get(path)?;
+        (*seen == stamp).then(|| Arc::clone(installation))
+    }
+
+    fn remember(&self, path: PathBuf, stamp: Stamp, found: &Arc<Installation>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(path, (stamp, Arc::clone(found)));
+    }
+
+    /// For `doctor`, and for choosing an executor.
+    pub(crate) async fn health(&self, host: &Host, spec: &SessionSpec) -> Health {
+        let (installation, login) = tokio::join!(self.installation(host, spec), login(host, spec));
+        match installation {
+            Err(problem) => Health {
+                installed: None,
+                login: Login::Unknown,
+                problem: Some(problem),
+            },
+            Ok(installation) => Health {
+                installed: Some(Installed {
+                    path: installation.path.clone(),
+                    version: Arc::clone(&installation.version),
+                }),
+                problem: (login == Login::Out).then(|| {
+                    Failure::new(FailureKind::Auth, "Claude Code is not logged in")
+                        .with_hint(HOW_TO_LOG_IN)
+                }),
+                login,
+            },
+        }
+    }
+}
+
+async fn ask(
+    host: &Host,
+    path: &Path,
+    environment: BTreeMap<OsString, OsString>,
+) -> Result<Installation, Failure> {
+    let said = run(host, path, environment.clone(), &["--version"]).await?;
+    let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+    let version = Version::find(&said);
+    if let Some(version) = version
+        && version.is_too_old()
+    {
+        let message = format!("Claude Code {version} at {} is too old", path.display());
+        return Err(Failure::new(FailureKind::Unavailable, message)
+            .with_hint("update it: `claude update`, or with the package manager it came from"));
+    }
+    if said.is_empty() {
+        let message = format!("{} does not say its version", path.display());
+        return Err(Failure::new(FailureKind::Unavailable, message).with_hint(HOW_TO_INSTALL));
+    }
+    let features = match Features::of(version) {
+        Some(features) => features,
+        None => {
+            let help = run(host, path, environment, &["--help"]).await?;
+            Features::from_help(version, &String::from_utf8_lossy(&help.stdout))
+        }
+    };
+    Ok(Installation {
+        path: path.to_owned(),
+        version: version.map_or_else(|| said.into(), |version| version.to_string().into()),
+        features,
+    })
+}
+
+/// What `auth status` prints; there are more fields, and older programs have fewer.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthStatus {
+    logged_in: bool,
+    #[serde(default)]
+    auth_method: Option<String>,
+}
+
+async fn login(host: &Host, spec: &SessionSpec) -> Login {
+    let asked = async {
+        let mark = host.fresh_mark()?;
+        let environment = host.child_environment(spec, &[], &mark)?;
+        let path = locate(host, spec, &environment)?;
+        run(host, &path, environment, &["auth", "status"]).await
+    };
+    let Ok(finished) = asked.await else {
+        return Login::Unknown;
+    };
+    // It exits with 1 when nobody is logged in; what it prints says more than that.
+    match serde_json::from_slice::<AuthStatus>(&finished.stdout) {
+        Ok(status) if status.logged_in => Login::In {
+            lane: status
+                .auth_method
+                .as_deref()
+                .and_then(account::lane_of_method)
+                .map(Into::into),
+        },
+        Ok(_) => Login::Out,
+        Err(_) => Login::Unknown,
+    }
+}
+
+async fn run(
+    host: &Host,
+    path: &Path,
+    environment: BTreeMap<OsString, OsString>,
+    args: &[&str],
+) -> Result<Finished, Failure> {
+    let launch = Launch {
+        program: path.to_owned(),
+        args: args.iter().map(OsString::from).collect(),
+        cwd: "/".into(),
+        env: environment,
+        mark: host.fresh_mark()?,
+        ledger: host.ledger.clone(),
+    };
+    let finished = run_to_end(&launch, LIMIT)
+        .await
+        .map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
+    if finished.timed_out {
+        let said = format!("`{} {}` does not end", path.display(), args.join(" "));
+        return Err(Failure::new(FailureKind::Unavailable, said)
+            .with_hint("run it by hand to see what it waits for"));
+    }
+    Ok(finished)
+}

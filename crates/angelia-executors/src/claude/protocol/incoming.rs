@@ -1,0 +1,495 @@
+//! The shapes of the CLI's lines, as far as we look into them.
+//!
+//! Two stages: [`Head`] says what a line is, borrowing everything; the struct of its kind takes
+//! what is needed. Only the hot shapes (`Head`, [`Event`]) are strict. Everywhere else a field is
+//! [`Soft`]: a value of an unexpected type counts as absent, so that no change of a detail can
+//! make a whole line unreadable. Key order is never assumed.
+
+use std::{borrow::Cow, fmt, ops::Deref};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// A string that borrows from the line unless it holds escapes. (`Option<Cow<str>>` would copy.)
+#[derive(Clone, Debug)]
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// A field that is absent when it is not of the expected type.
+#[derive(Clone, Debug)]
+pub(crate) struct Soft<T>(pub(crate) Option<T>);
+
+impl<T> Default for Soft<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Soft<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&'de RawValue>::deserialize(deserializer)?;
+        Ok(Self(serde_json::from_str(raw.get()).ok()))
+    }
+}
+
+impl Soft<Text<'_>> {
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+impl<T: Copy> Soft<T> {
+    pub(crate) fn get(&self) -> Option<T> {
+        self.0
+    }
+}
+
+/// The uuids of the user messages a line belongs to; one field or the other, or both.
+#[derive(Default, Deserialize)]
+pub(crate) struct Uuids<'a> {
+    #[serde(borrow, default)]
+    user_message_uuids: Soft<Vec<Text<'a>>>,
+    #[serde(borrow, default)]
+    user_message_uuid: Soft<Text<'a>>,
+}
+
+impl Uuids<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.user_message_uuid.0.is_none()
+            && self
+                .user_message_uuids
+                .0
+                .as_deref()
+                .is_none_or(<[_]>::is_empty)
+    }
+
+    pub(crate) fn contains(&self, uuid: &str) -> bool {
+        self.user_message_uuid.as_str() == Some(uuid)
+            || (self.user_message_uuids.0.iter().flatten()).any(|one| **one == *uuid)
+    }
+}
+
+/// What every line is looked at for first.
+#[derive(Deserialize)]
+pub(crate) struct Head<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(crate) subtype: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) event: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) parent_tool_use_id: Option<Text<'a>>,
+}
+
+/// A head that is not as we know it; good for a name.
+#[derive(Default, Deserialize)]
+pub(crate) struct LooseHead<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(crate) kind: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) subtype: Soft<Text<'a>>,
+}
+
+/// The API's own stream event inside a `stream_event` line.
+#[derive(Deserialize)]
+pub(crate) struct Event<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Text<'a>,
+    #[serde(default)]
+    pub(crate) index: Option<u32>,
+    #[serde(borrow, default)]
+    pub(crate) delta: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) content_block: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) message: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Delta<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(crate) kind: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) thinking: Option<Text<'a>>,
+}
+
+/// What stands beside `event` when a message ends.
+#[derive(Deserialize)]
+pub(crate) struct StreamTail<'a> {
+    #[serde(borrow, default)]
+    pub(crate) abandoned_blocks: Soft<Abandoned<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Abandoned<'a> {
+    #[serde(borrow, default)]
+    pub(crate) api_message_id: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) from_block_index: Soft<u32>,
+}
+
+/// `assistant` and `user` lines.
+#[derive(Deserialize)]
+pub(crate) struct MessageLine<'a> {
+    #[serde(borrow, default)]
+    pub(crate) message: Soft<Message<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) uuid: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) timestamp: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) error: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) api_error_status: Soft<u16>,
+    #[serde(borrow, default)]
+    pub(crate) api_error: Soft<Text<'a>>,
+    #[serde(rename = "isReplay", default)]
+    pub(crate) is_replay: Soft<bool>,
+    #[serde(rename = "isSynthetic", default)]
+    pub(crate) is_synthetic: Soft<bool>,
+    #[serde(borrow, default)]
+    pub(crate) tool_use_result: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Message<'a> {
+    #[serde(borrow, default)]
+    pub(crate) id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) model: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) stop_reason: Soft<Text<'a>>,
+}
+
+/// `message.model` of what the CLI itself says in the model's place.
+pub(crate) const SYNTHETIC: &str = "<synthetic>";
+
+/// One block of a message's content, of whichever type.
+#[derive(Default, Deserialize)]
+pub(crate) struct Block<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(crate) kind: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) text: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) thinking: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) name: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) tool_use_id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) content: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(crate) is_error: Soft<bool>,
+}
+
+/// A message's content: text, or blocks with the bytes they came in.
+pub(crate) enum Content<'a> {
+    Text(Text<'a>),
+    Blocks(Vec<(&'a RawValue, Block<'a>)>),
+}
+
+impl<'a> Content<'a> {
+    pub(crate) fn parse(raw: Option<&'a RawValue>) -> Self {
+        let Some(raw) = raw else {
+            return Self::Blocks(Vec::new());
+        };
+        if let Ok(text) = serde_json::from_str(raw.get()) {
+            return Self::Text(text);
+        }
+        let blocks: Vec<&'a RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let parse = |raw: &'a RawValue| (raw, serde_json::from_str(raw.get()).unwrap_or_default());
+        Self::Blocks(blocks.into_iter().map(parse).collect())
+    }
+}
+
+/// `system` lines; the fields of all subtypes that we read.
+#[derive(Deserialize)]
+pub(crate) struct System<'a> {
+    #[serde(borrow, default)]
+    pub(crate) session_id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) model: Soft<Text<'a>>,
+    #[serde(rename = "apiKeySource", borrow, default)]
+    pub(crate) api_key_source: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) status: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) compact_result: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) compact_error: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) compact_metadata: Soft<CompactMetadata>,
+    #[serde(default)]
+    pub(crate) attempt: Soft<u32>,
+    #[serde(default)]
+    pub(crate) max_retries: Soft<u32>,
+    #[serde(default)]
+    pub(crate) retry_delay_ms: Soft<f64>,
+    #[serde(default)]
+    pub(crate) error_status: Soft<u16>,
+    #[serde(borrow, default)]
+    pub(crate) error: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) original_model: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) fallback_model: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) content: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) level: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) tool_name: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) message: Soft<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct CompactMetadata {
+    #[serde(default)]
+    pub(crate) pre_tokens: Soft<u64>,
+    #[serde(default)]
+    pub(crate) post_tokens: Soft<u64>,
+}
+
+/// `system/task_*` and `system/background_tasks_changed`.
+#[derive(Deserialize)]
+pub(crate) struct TaskLine<'a> {
+    #[serde(borrow, default)]
+    pub(crate) task_id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) tool_use_id: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) is_backgrounded: Soft<bool>,
+    #[serde(borrow, default)]
+    pub(crate) status: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) patch: Soft<TaskPatch<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) tasks: Soft<Vec<TaskItem<'a>>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct TaskPatch<'a> {
+    #[serde(borrow, default)]
+    pub(crate) status: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) is_backgrounded: Soft<bool>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct TaskItem<'a> {
+    #[serde(borrow, default)]
+    pub(crate) task_id: Soft<Text<'a>>,
+}
+
+/// `command_lifecycle`.
+#[derive(Deserialize)]
+pub(crate) struct Lifecycle<'a> {
+    #[serde(borrow, default)]
+    pub(crate) command_uuid: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) state: Soft<Text<'a>>,
+}
+
+/// `rate_limit_event`.
+#[derive(Deserialize)]
+pub(crate) struct RateLimitLine<'a> {
+    #[serde(borrow, default)]
+    pub(crate) rate_limit_info: Soft<RateLimitInfo<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct RateLimitInfo<'a> {
+    #[serde(borrow, default)]
+    pub(crate) status: Soft<Text<'a>>,
+    #[serde(rename = "resetsAt", default)]
+    pub(crate) resets_at: Soft<i64>,
+    #[serde(rename = "rateLimitType", borrow, default)]
+    pub(crate) kind: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) utilization: Soft<f64>,
+}
+
+/// `result`.
+#[derive(Deserialize)]
+pub(crate) struct ResultLine<'a> {
+    #[serde(borrow, default)]
+    pub(crate) subtype: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) is_error: Soft<bool>,
+    #[serde(borrow, default)]
+    pub(crate) result: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) structured_output: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) errors: Soft<Vec<Text<'a>>>,
+    #[serde(borrow, default)]
+    pub(crate) stop_reason: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) terminal_reason: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) api_error_status: Soft<u16>,
+    #[serde(borrow, default)]
+    pub(crate) api_error: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) origin: Soft<Origin<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) timestamp: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) usage: Soft<ApiUsage>,
+    #[serde(rename = "modelUsage", default)]
+    pub(crate) model_usage: Soft<ModelUsages>,
+    #[serde(default)]
+    pub(crate) model_usage_since_last_result: Soft<ModelUsages>,
+    #[serde(default)]
+    pub(crate) total_cost_usd: Soft<f64>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Origin<'a> {
+    #[serde(borrow, default)]
+    pub(crate) kind: Soft<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ApiUsage {
+    #[serde(rename = "input_tokens", default)]
+    pub(crate) input: Soft<u64>,
+    #[serde(rename = "output_tokens", default)]
+    pub(crate) output: Soft<u64>,
+    #[serde(rename = "cache_read_input_tokens", default)]
+    pub(crate) cache_read: Soft<u64>,
+    #[serde(rename = "cache_creation_input_tokens", default)]
+    pub(crate) cache_write: Soft<u64>,
+}
+
+pub(crate) type ModelUsages = std::collections::BTreeMap<String, ModelUsage>;
+
+#[derive(Deserialize)]
+pub(crate) struct ModelUsage {
+    #[serde(rename = "inputTokens", default)]
+    pub(crate) input: Soft<u64>,
+    #[serde(rename = "outputTokens", default)]
+    pub(crate) output: Soft<u64>,
+    #[serde(rename = "cacheReadInputTokens", default)]
+    pub(crate) cache_read: Soft<u64>,
+    #[serde(rename = "cacheCreationInputTokens", default)]
+    pub(crate) cache_write: Soft<u64>,
+    #[serde(rename = "costUSD", default)]
+    pub(crate) cost: Soft<f64>,
+}
+
+/// `control_request` and `control_cancel_request`: the CLI asks, or takes a question back.
+#[derive(Deserialize)]
+pub(crate) struct ControlRequest<'a> {
+    #[serde(borrow, default)]
+    pub(crate) request_id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) request: Option<&'a RawValue>,
+}
+
+/// The `request` of all subtypes that we read.
+#[derive(Default, Deserialize)]
+pub(crate) struct Request<'a> {
+    #[serde(borrow, default)]
+    pub(crate) subtype: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) tool_name: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) tool_use_id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) permission_suggestions: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) decision_reason: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) blocked_path: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) agent_id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) server_name: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) callback_id: Soft<Text<'a>>,
+}
+
+/// `control_response`: the answer to one of our requests.
+#[derive(Deserialize)]
+pub(crate) struct ControlResponse<'a> {
+    #[serde(borrow, default)]
+    pub(crate) response: Soft<Response<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Response<'a> {
+    #[serde(borrow, default)]
+    pub(crate) subtype: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) request_id: Soft<Text<'a>>,
+    #[serde(rename = "response", borrow, default)]
+    pub(crate) payload: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) error: Soft<Text<'a>>,
+}
+
+/// The part of `initialize`'s answer that says who pays.
+#[derive(Deserialize)]
+pub(crate) struct Initialized<'a> {
+    #[serde(borrow, default)]
+    pub(crate) account: Soft<Account<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Account<'a> {
+    #[serde(borrow, default)]
+    pub(crate) token_source: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) api_key_source: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) api_provider: Soft<Text<'a>>,
+}

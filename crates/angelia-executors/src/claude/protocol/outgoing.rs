@@ -1,0 +1,305 @@
+//! Every line we write to the CLI's stdin.
+//!
+//! A malformed line kills the process, so none is ever put together by hand: each comes out of the
+//! serialiser, is one line, and ends with its newline.
+
+use angelia_core::model::{Content, RawJson};
+use base64::Engine as _;
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+
+/// What we ask of the CLI besides turns.
+#[derive(Clone, Debug)]
+pub enum Request<'a> {
+    Initialize(Initialize<'a>),
+    /// Ends the running turn; where the version can, drops what is queued behind it too. Older
+    /// ones ignore the addition.
+    Interrupt,
+    SetModel(&'a str),
+    /// Fixes nothing and answers as soon as the process is ready.
+    McpStatus,
+    /// Ends one background task.
+    StopTask(&'a str),
+    EndSession,
+}
+
+/// What the first `initialize` fixes for the process.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Initialize<'a> {
+    /// Instead of the CLI's own prompt; an empty list drops it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub append_system_prompt: Option<&'a str>,
+    /// Names of the MCP servers that we ourselves are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sdk_mcp_servers: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json_schema: Option<&'a RawValue>,
+}
+
+/// One message of a person. `uuid` must be fresh: results are bound by it, and a used one is
+/// dropped by the CLI.
+pub fn user_message(uuid: &str, content: &[Content]) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        r#type: &'a str,
+        message: Message,
+        parent_tool_use_id: Option<&'a str>,
+        uuid: &'a str,
+    }
+    #[derive(Serialize)]
+    struct Message {
+        role: &'static str,
+        content: Value,
+    }
+    let content = match content {
+        // A single text stays a plain string: only that is sure to be read as a command.
+        [Content::Text(text)] => Value::from(&**text),
+        several => several.iter().map(block).collect(),
+    };
+    line(&Line {
+        r#type: "user",
+        message: Message {
+            role: "user",
+            content,
+        },
+        parent_tool_use_id: None,
+        uuid,
+    })
+}
+
+/// A content block in the API's own shape.
+pub fn block(content: &Content) -> Value {
+    match content {
+        Content::Text(text) => serde_json::json!({"type": "text", "text": &**text}),
+        Content::Image { media_type, data } => serde_json::json!({
+            "type": "image",
+            "source": {
+                "type": "base64",
+                "media_type": &**media_type,
+                "data": base64::engine::general_purpose::STANDARD.encode(data),
+            },
+        }),
+    }
+}
+
+/// A control request; its answer carries `request_id` back.
+pub fn control_request(request_id: &str, request: &Request<'_>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Line<'a, T> {
+        r#type: &'a str,
+        request_id: &'a str,
+        request: T,
+    }
+    #[derive(Serialize)]
+    struct WithInitialize<'a> {
+        subtype: &'a str,
+        #[serde(flatten)]
+        initialize: &'a Initialize<'a>,
+    }
+    let r#type = "control_request";
+    let request = match request {
+        // Apart from the others: a schema keeps its bytes, which a `Value` would reorder.
+        Request::Initialize(initialize) => {
+            return line(&Line {
+                r#type,
+                request_id,
+                request: WithInitialize {
+                    subtype: "initialize",
+                    initialize,
+                },
+            });
+        }
+        Request::Interrupt => serde_json::json!({"subtype": "interrupt", "cancel_queued": true}),
+        Request::SetModel(model) => serde_json::json!({"subtype": "set_model", "model": model}),
+        Request::McpStatus => serde_json::json!({"subtype": "mcp_status"}),
+        Request::StopTask(task) => serde_json::json!({"subtype": "stop_task", "task_id": task}),
+        Request::EndSession => serde_json::json!({"subtype": "end_session"}),
+    };
+    line(&Line {
+        r#type,
+        request_id,
+        request,
+    })
+}
+
+/// Answers one of the CLI's own requests with whatever it expects (a hook's output, for one).
+pub fn respond(request_id: &str, response: &impl Serialize) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Line<'a, T> {
+        r#type: &'a str,
+        response: Response<'a, T>,
+    }
+    #[derive(Serialize)]
+    struct Response<'a, T> {
+        subtype: &'a str,
+        request_id: &'a str,
+        #[serde(rename = "response")]
+        payload: &'a T,
+    }
+    line(&Line {
+        r#type: "control_response",
+        response: Response {
+            subtype: "success",
+            request_id,
+            payload: response,
+        },
+    })
+}
+
+/// Refuses one of the CLI's own requests; one that is never answered blocks it for good.
+pub fn respond_error(request_id: &str, error: &str) -> Vec<u8> {
+    line(&serde_json::json!({
+        "type": "control_response",
+        "response": {"subtype": "error", "request_id": request_id, "error": error},
+    }))
+}
+
+/// A JSON-RPC answer of an MCP server that we ourselves are.
+pub fn respond_mcp(request_id: &str, message: &RawJson) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Mcp<'a> {
+        mcp_response: &'a RawValue,
+    }
+    respond(
+        request_id,
+        &Mcp {
+            mcp_response: message,
+        },
+    )
+}
+
+/// Lets a tool run. `updated_input` is not optional: older versions fail the call without it.
+pub fn allow(request_id: &str, updated_input: &RawValue, permissions: Option<&Value>) -> Vec<u8> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Allow<'a> {
+        behavior: &'a str,
+        updated_input: &'a RawValue,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        updated_permissions: Option<&'a Value>,
+    }
+    respond(
+        request_id,
+        &Allow {
+            behavior: "allow",
+            updated_input,
+            updated_permissions: permissions,
+        },
+    )
+}
+
+/// Refuses a tool. The model is told `message`, unless `interrupt` ends the turn with it.
+pub fn deny(request_id: &str, message: &str, interrupt: bool) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Deny<'a> {
+        behavior: &'a str,
+        message: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        interrupt: bool,
+    }
+    respond(
+        request_id,
+        &Deny {
+            behavior: "deny",
+            message,
+            interrupt,
+        },
+    )
+}
+
+fn line(value: &impl Serialize) -> Vec<u8> {
+    // Serialising these shapes cannot fail; were it to, a line the CLI ignores is better than half
+    // of one.
+    let mut bytes =
+        serde_json::to_vec(value).unwrap_or_else(|_| br#"{"type":"keep_alive"}"#.to_vec());
+    // JSON that was made elsewhere may be spread over lines. Within valid JSON a bare line break
+    // can only be white space: inside of strings it is escaped.
+    for byte in &mut bytes {
+        if matches!(*byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+    bytes.push(b'\n');
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &[u8]) -> Value {
+        let (last, rest) = line.split_last().unwrap();
+        assert_eq!(*last, b'\n');
+        assert!(!rest.contains(&b'\n'), "one line");
+        serde_json::from_slice(rest).unwrap()
+    }
+
+    #[test]
+    fn a_message_is_one_valid_line_whatever_it_says() {
+        let text = "a\nb\r\n\"c\"\u{2028}\u{0}\\ ✓";
+        let line = user_message("u-1", &[Content::text(text)]);
+        let value = parsed(&line);
+        assert_eq!(value["message"]["content"], text);
+        assert_eq!(value["uuid"], "u-1");
+
+        let image = Content::Image {
+            media_type: "image/png".into(),
+            data: (*b"\x89PNG").into(),
+        };
+        let value = parsed(&user_message("u-2", &[Content::text("see"), image]));
+        assert_eq!(value["message"]["content"][0]["text"], "see");
+        assert_eq!(value["message"]["content"][1]["source"]["data"], "iVBORw==");
+    }
+
+    #[test]
+    fn json_made_elsewhere_does_not_break_the_line() {
+        let schema = RawValue::from_string("{\n  \"type\": \"object\"\r\n}".to_owned()).unwrap();
+        let initialize = Initialize {
+            json_schema: Some(&schema),
+            system_prompt: Some(vec![]),
+            ..Initialize::default()
+        };
+        let value = parsed(&control_request("i", &Request::Initialize(initialize)));
+        assert_eq!(value["request"]["subtype"], "initialize");
+        assert_eq!(value["request"]["jsonSchema"]["type"], "object");
+        assert_eq!(value["request"]["systemPrompt"], serde_json::json!([]));
+        assert_eq!(value["request"].get("appendSystemPrompt"), None);
+
+        let answer: RawJson = RawValue::from_string("{\n}".to_owned()).unwrap().into();
+        let value = parsed(&respond_mcp("m", &answer));
+        assert_eq!(
+            value["response"]["response"]["mcp_response"],
+            serde_json::json!({})
+        );
+    }
+
+    #[test]
+    fn requests_have_the_shapes_the_cli_reads() {
+        let request = |request| parsed(&control_request("r", &request))["request"].clone();
+        assert_eq!(
+            request(Request::Interrupt),
+            serde_json::json!({"subtype": "interrupt", "cancel_queued": true})
+        );
+        assert_eq!(
+            request(Request::StopTask("b1")),
+            serde_json::json!({"subtype": "stop_task", "task_id": "b1"})
+        );
+        assert_eq!(request(Request::SetModel("opus"))["model"], "opus");
+        assert_eq!(request(Request::McpStatus)["subtype"], "mcp_status");
+        assert_eq!(request(Request::EndSession)["subtype"], "end_session");
+        let error = parsed(&respond_error("q", "no"));
+        assert_eq!(error["response"]["subtype"], "error");
+        let denied = parsed(&deny("q", "why", false));
+        assert_eq!(
+            denied["response"]["response"],
+            serde_json::json!({"behavior": "deny", "message": "why"})
+        );
+        assert_eq!(
+            parsed(&deny("q", "why", true))["response"]["response"]["interrupt"],
+            true
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! The CLI's tools by name: what each does to the machine, and how to say it in one line.
+
+use std::{borrow::Cow, sync::Arc};
+
+use angelia_core::model::ToolClass;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::protocol::incoming::{Soft, Text};
+
+/// Questions to a person, rather than a tool.
+pub(crate) const ASK_USER_QUESTION: &str = "AskUserQuestion";
+
+/// One line for people is cut here.
+const TITLE: usize = 160;
+
+/// Tools that are not in the table, MCP's among them, are `Other`: we do not know what they do.
+/// Reading the web tells others what is asked, so it does not count as reading.
+const CLASSES: &[(&str, ToolClass)] = &[
+    ("Read", ToolClass::Read),
+    ("Glob", ToolClass::Read),
+    ("Grep", ToolClass::Read),
+    ("LS", ToolClass::Read),
+    ("NotebookRead", ToolClass::Read),
+    ("LSP", ToolClass::Read),
+    ("Edit", ToolClass::Edit),
+    ("MultiEdit", ToolClass::Edit),
+    ("Write", ToolClass::Edit),
+    ("NotebookEdit", ToolClass::Edit),
+    ("Bash", ToolClass::Execute),
+    ("PowerShell", ToolClass::Execute),
+    ("BashOutput", ToolClass::Execute),
+    ("KillShell", ToolClass::Execute),
+    ("KillBash", ToolClass::Execute),
+    ("Monitor", ToolClass::Execute),
+    ("TaskStop", ToolClass::Execute),
+];
+
+pub(crate) fn class(name: &str) -> ToolClass {
+    (CLASSES.iter().find(|(known, _)| *known == name)).map_or(ToolClass::Other, |(_, class)| *class)
+}
+
+/// The fields of any tool's input that say what it is about.
+#[derive(Default, Deserialize)]
+pub(crate) struct Input<'a> {
+    #[serde(borrow, default)]
+    command: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    file_path: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    notebook_path: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    path: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pattern: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    url: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    query: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    description: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    skill: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    subject: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    plan: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    old_string: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    new_string: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    content: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    new_source: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    edits: Soft<Vec<Input<'a>>>,
+}
+
+impl<'a> Input<'a> {
+    pub(crate) fn parse(raw: &'a RawValue) -> Self {
+        serde_json::from_str(raw.get()).unwrap_or_default()
+    }
+
+    pub(crate) fn command(&self) -> Option<&str> {
+        self.command.as_str()
+    }
+
+    pub(crate) fn path(&self) -> Option<&str> {
+        [&self.file_path, &self.notebook_path, &self.path]
+            .into_iter()
+            .find_map(Soft::as_str)
+    }
+
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_str()
+    }
+
+    pub(crate) fn description(&self) -> Option<&str> {
+        self.description.as_str()
+    }
+
+    pub(crate) fn plan(&self) -> Option<&str> {
+        self.plan.as_str()
+    }
+
+    /// What patterns are matched against: the command, the path, the address.
+    pub(crate) fn pattern_subject(&self, name: &str) -> Option<&str> {
+        match name {
+            "Bash" | "PowerShell" | "Monitor" => self.command(),
+            "WebFetch" => self.url(),
+            "WebSearch" => self.query.as_str(),
+            "Skill" => self.skill.as_str(),
+            _ if name.starts_with("mcp__") => None,
+            _ => match class(name) {
+                ToolClass::Read | ToolClass::Edit => self.path(),
+                ToolClass::Execute | ToolClass::Other => None,
+            },
+        }
+    }
+
+    /// One line for people; never empty.
+    pub(crate) fn title(&self, name: &str) -> Arc<str> {
+        let pattern_first = matches!(name, "Glob" | "Grep");
+        let about = [
+            self.command(),
+            self.pattern.as_str().filter(|_| pattern_first),
+            self.path(),
+            self.pattern.as_str(),
+            self.url(),
+            self.query.as_str(),
+            self.skill.as_str(),
+            self.subject.as_str(),
+            self.description(),
+        ];
+        let line = about.into_iter().flatten().find_map(first_line);
+        match line {
+            // A command speaks for itself; everything else needs its verb.
+            Some(line) if self.command.0.is_some() => line.into(),
+            Some(line) => format!("{} {line}", spoken(name)).into(),
+            None => spoken(name).into(),
+        }
+    }
+
+    /// Lines added and removed, where the input is an edit.
+    pub(crate) fn line_counts(&self) -> Option<(usize, usize)> {
+        let whole = self.content.as_str().or(self.new_source.as_str());
+        if let Some(edits) = &self.edits.0 {
+            let counts = edits.iter().filter_map(Input::line_counts);
+            return Some(counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)));
+        }
+        match (self.old_string.as_str(), self.new_string.as_str(), whole) {
+            (None, None, None) => None,
+            (None, None, Some(whole)) => Some((whole.lines().count(), 0)),
+            (old, new, _) => Some(changed_lines(old.unwrap_or(""), new.unwrap_or(""))),
+        }
+    }
+}
+
+/// `mcp__docs__search` is how the CLI spells "search of docs".
+fn spoken(name: &str) -> Cow<'_, str> {
+    let mcp = name
+        .strip_prefix("mcp__")
+        .and_then(|rest| rest.split_once("__"));
+    match mcp {
+        Some((server, tool)) => format!("{server}: {tool}").into(),
+        None if name.is_empty() => "tool".into(),
+        None => name.into(),
+    }
+}
+
+fn first_line(text: &str) -> Option<Cow<'_, str>> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next()?;
+    let cut = first.char_indices().nth(TITLE).map(|(at, _)| at);
+    match (cut, lines.next()) {
+        (None, None) => Some(first.into()),
+        (cut, _) => Some(format!("{} …", &first[..cut.unwrap_or(first.len())]).into()),
+    }
+}
+
+/// What is left of both texts without the lines they begin and end with alike.
+fn changed_lines(old: &str, new: &str) -> (usize, usize) {
+    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
+    let same = |(a, b): &(&&str, &&str)| a == b;
+    let start = old.iter().zip(&new).take_while(same).count();
+    let (old, new) = (&old[start..], &new[start..]);
+    let end = old
+        .iter()
+        .rev()
+        .zip(new.iter().rev())
+        .take_while(same)
+        .count();
+    (new.len() - end, old.len() - end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with<T>(json: &str, look: impl FnOnce(Input<'_>) -> T) -> T {
+        let raw = RawValue::from_string(json.to_owned()).unwrap();
+        look(Input::parse(&raw))
+    }
+
+    #[test]
+    fn titles_say_what_it_is_about() {
+        let cases = [
+            (
+                "Bash",
+                r#"{"command":"git log\n| head","description":"d"}"#,
+                "git log …",
+            ),
+            ("Bash", r#"{"command":"\n  ls -l  "}"#, "ls -l"),
+            ("Read", r#"{"file_path":"/a/b"}"#, "Read /a/b"),
+            ("Grep", r#"{"pattern":"x","path":"/a"}"#, "Grep x"),
+            (
+                "WebFetch",
+                r#"{"url":"http://x","prompt":"p"}"#,
+                "WebFetch http://x",
+            ),
+            (
+                "Agent",
+                r#"{"description":"look around","prompt":"p"}"#,
+                "Agent look around",
+            ),
+            ("mcp__docs__search", r#"{"query":"q"}"#, "docs: search q"),
+            ("mcp__docs__search", r#"{"path":7}"#, "docs: search"),
+            ("Odd", "[1]", "Odd"),
+            ("", "null", "tool"),
+        ];
+        for (name, json, expected) in cases {
+            assert_eq!(
+                &*with(json, |input| input.title(name)),
+                expected,
+                "{name} {json}"
+            );
+        }
+        let long = format!(r#"{{"command":"{}"}}"#, "é".repeat(500));
+        assert_eq!(
+            with(&long, |input| input.title("Bash").chars().count()),
+            TITLE + 2
+        );
+    }
+
+    #[test]
+    fn subjects_are_what_patterns_name() {
+        let subject = |name: &str, json: &str| {
+            with(json, |input| input.pattern_subject(name).map(str::to_owned))
+        };
+        let all = r#"{"command":"c","file_path":"f","url":"u","query":"q"}"#;
+        assert_eq!(subject("Bash", all).as_deref(), Some("c"));
+        assert_eq!(subject("Write", all).as_deref(), Some("f"));
+        assert_eq!(subject("WebFetch", all).as_deref(), Some("u"));
+        assert_eq!(subject("mcp__x__y", all), None);
+        assert_eq!(
+            subject("NotebookEdit", r#"{"notebook_path":"n"}"#).as_deref(),
+            Some("n")
+        );
+    }
+
+    #[test]
+    fn edits_are_counted_in_lines() {
+        let counts = |json: &str| with(json, |input| input.line_counts());
+        assert_eq!(counts(r#"{"content":"a\nb\n"}"#), Some((2, 0)));
+        assert_eq!(
+            counts(r#"{"old_string":"a\nb\nc","new_string":"a\nx\ny\nc"}"#),
+            Some((2, 1))
+        );
+        assert_eq!(
+            counts(r#"{"old_string":"a\na","new_string":"a"}"#),
+            Some((0, 1))
+        );
+        let several = r#"{"edits":[{"old_string":"a","new_string":"b"},
+            {"old_string":"","new_string":"c\nd"}]}"#;
+        assert_eq!(counts(several), Some((3, 1)));
+        assert_eq!(counts("{}"), None);
+    }
+
+    #[test]
+    fn classes_come_from_one_table() {
+        assert_eq!(class("Bash"), ToolClass::Execute);
+        assert_eq!(class("mcp__fs__Write"), ToolClass::Other);
+        assert_eq!(class("SomethingNew"), ToolClass::Other);
+    }
+}

@@ -1,0 +1,391 @@
+//! The program's own record of a conversation: one file of JSON lines per conversation, in a folder
+//! named after the working directory. Its format is the program's own and has no version; this is
+//! the one place that knows it, and tests on the real program pin it.
+//!
+//! A history that happened elsewhere is carried in by writing such a file and resuming it: on
+//! stdin nobody can say what the assistant has said.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fs, io,
+    io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use angelia_core::model::{Content, Message, Part, Role};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{caller_tools, protocol::outgoing};
+
+/// Where the program keeps its conversations.
+#[derive(Clone, Debug)]
+pub(crate) struct Transcripts {
+    config: PathBuf,
+}
+
+impl Transcripts {
+    /// As the program itself would decide it from its environment.
+    pub(crate) fn of(environment: &BTreeMap<OsString, OsString>) -> Self {
+        let named = |name: &str| {
+            environment
+                .get(OsStr::new(name))
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let config = named("CLAUDE_CONFIG_DIR")
+            .unwrap_or_else(|| named("HOME").unwrap_or_else(|| "/".into()).join(".claude"));
+        Self { config }
+    }
+
+    /// The file of a conversation that exists. Looked for everywhere, because the folder's name is
+    /// the program's business; the expected one first.
+    pub(crate) fn find(&self, id: &str, cwd: &Path) -> Option<PathBuf> {
+        if !is_safe(id) {
+            return None;
+        }
+        let name = format!("{id}.jsonl");
+        let expected = self.folder(cwd).join(&name);
+        if expected.is_file() {
+            return Some(expected);
+        }
+        let folders = fs::read_dir(self.config.join("projects")).ok()?;
+        folders
+            .filter_map(Result::ok)
+            .map(|folder| folder.path().join(&name))
+            .find(|path| path.is_file())
+    }
+
+    /// Writes a conversation that happened elsewhere.
+    pub(crate) fn write(&self, carried: &Carried<'_>) -> io::Result<()> {
+        let folder = self.folder(carried.cwd);
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
+        write_new(
+            &folder.join(format!("{}.jsonl", carried.id)),
+            &carried.lines(),
+        )
+    }
+
+    /// Copies a conversation as it stands now under a new name.
+    pub(crate) fn copy(&self, id: &str, cwd: &Path, into: Uuid) -> io::Result<()> {
+        let not_found = || io::Error::new(io::ErrorKind::NotFound, "it does not exist");
+        let path = self.find(id, cwd).ok_or_else(not_found)?;
+        let mut rows = fs::read_to_string(&path)?;
+        // The last row may just be in the making.
+        rows.truncate(rows.rfind('\n').map_or(0, |end| end + 1));
+        let named = |id: &str| format!("\"sessionId\":\"{id}\"");
+        let rows = rows.replace(&named(id), &named(&into.to_string()));
+        write_new(
+            &path.with_file_name(format!("{into}.jsonl")),
+            rows.as_bytes(),
+        )
+    }
+
+    /// Removes a conversation with what the program keeps beside it.
+    pub(crate) fn remove(&self, id: &str, cwd: &Path) -> io::Result<()> {
+        if !is_safe(id) {
+            return Ok(());
+        }
+        if let Some(file) = self.find(id, cwd) {
+            remove_if_there(&file)?;
+            remove_if_there(&file.with_extension(""))?;
+        }
+        for kind in ["file-history", "session-env", "tasks", "todos"] {
+            remove_if_there(&self.config.join(kind).join(id))?;
+        }
+        Ok(())
+    }
+
+    fn folder(&self, cwd: &Path) -> PathBuf {
+        // The program sees its directory with links resolved.
+        let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+        let name: String = cwd
+            .to_string_lossy()
+            .encode_utf16()
+            .map(|unit| match u8::try_from(unit) {
+                Ok(byte) if byte.is_ascii_alphanumeric() => char::from(byte),
+                _ => '-',
+            })
+            .collect();
+        self.config.join("projects").join(name)
+    }
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(content)
+}
+
+/// An id is part of a path: it must not lead anywhere.
+fn is_safe(id: &str) -> bool {
+    !id.is_empty() && (id.chars()).all(|char| char.is_ascii_alphanumeric() || char == '-')
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    let removed = match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// A history to be carried into a new conversation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carried<'a> {
+    pub(crate) id: Uuid,
+    pub(crate) cwd: &'a Path,
+    pub(crate) version: &'a str,
+    /// Thinking survives only under the model that will go on.
+    pub(crate) model: Option<&'a str>,
+    pub(crate) history: &'a [Message],
+    pub(crate) at: Timestamp,
+}
+
+impl Carried<'_> {
+    fn lines(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        let mut parent: Option<Uuid> = None;
+        for (place, message) in self.history.iter().enumerate() {
+            // Derived, so that the same history gives the same file.
+            let uuid = Uuid::from_u128(self.id.as_u128() ^ (place as u128 + 1));
+            let row = json!({
+                "parentUuid": parent,
+                "isSidechain": false,
+                "userType": "external",
+                "cwd": self.cwd.to_string_lossy(),
+                "sessionId": self.id,
+                "version": self.version,
+                "type": role(message.role),
+                "message": self.message(message, place),
+                "uuid": uuid,
+                "timestamp": format!("{:.3}", self.at),
+            });
+            lines.extend_from_slice(row.to_string().as_bytes());
+            lines.push(b'\n');
+            parent = Some(uuid);
+        }
+        lines
+    }
+
+    fn message(&self, message: &Message, place: usize) -> Value {
+        let content: Vec<Value> = message.parts.iter().map(part).collect();
+        match message.role {
+            Role::User => json!({"role": "user", "content": content}),
+            Role::Assistant => {
+                let calls = (message.parts.iter()).any(|part| matches!(part, Part::ToolUse { .. }));
+                json!({
+                    // Messages of one id are taken for pieces of one answer.
+                    "id": format!("msg_{}_{place}", self.id.simple()),
+                    "type": "message",
+                    "role": "assistant",
+                    "model": self.model.unwrap_or("unknown"),
+                    "content": content,
+                    "stop_reason": if calls { "tool_use" } else { "end_turn" },
+                    "stop_sequence": null,
+                    "usage": {"input_tokens": 0, "output_tokens": 0},
+                })
+            }
+        }
+    }
+}
+
+/// A history for a program that does not take one: told, not lived.
+pub(crate) fn as_text(history: &[Message]) -> String {
+    let mut text = String::from("What was said before, in another conversation:\n");
+    for message in history {
+        text.push_str(match message.role {
+            Role::User => "\nUser: ",
+            Role::Assistant => "\nAssistant: ",
+        });
+        for part in &message.parts {
+            match part {
+                Part::Content(Content::Text(said)) => text.push_str(said),
+                Part::Content(Content::Image { .. }) => text.push_str("[an image]"),
+                Part::Thinking { .. } => {}
+                Part::ToolUse { name, input, .. } => {
+                    text.extend(["[called ", name, " with ", input.get(), "]"]);
+                }
+                Part::ToolResult { content, .. } => {
+                    for content in content {
+                        if let Content::Text(said) = content {
+                            text.extend(["[result: ", said, "]"]);
+                        }
+                    }
+                }
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+const fn role(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    }
+}
+
+fn part(part: &Part) -> Value {
+    match part {
+        Part::Content(content) => outgoing::block(content),
+        Part::Thinking { text, signature } => json!({
+            "type": "thinking",
+            "thinking": &**text,
+            "signature": signature.as_deref().unwrap_or_default(),
+        }),
+        Part::ToolUse { id, name, input } => json!({
+            "type": "tool_use",
+            "id": id.as_str(),
+            "name": caller_tools::native_name(name),
+            "input": serde_json::from_str::<Value>(input.get()).unwrap_or_default(),
+        }),
+        Part::ToolResult { id, ok, content } => json!({
+            "type": "tool_result",
+            "tool_use_id": id.as_str(),
+            "is_error": !ok,
+            "content": content.iter().map(outgoing::block).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use angelia_core::model::ToolId;
+
+    use super::*;
+
+    fn environment(pairs: &[(&str, &Path)]) -> BTreeMap<OsString, OsString> {
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).into(), value.as_os_str().to_owned()))
+            .collect()
+    }
+
+    fn history() -> Vec<Message> {
+        let text = |text: &str| Part::Content(Content::text(text));
+        let message = |role, parts| Message { role, parts };
+        let input = serde_json::value::RawValue::from_string(r#"{"q":1}"#.to_owned()).unwrap();
+        vec![
+            message(Role::User, vec![text("one")]),
+            message(
+                Role::Assistant,
+                vec![
+                    text("two"),
+                    Part::ToolUse {
+                        id: ToolId::new("t1"),
+                        name: "lookup".into(),
+                        input: input.into(),
+                    },
+                ],
+            ),
+            message(
+                Role::User,
+                vec![Part::ToolResult {
+                    id: ToolId::new("t1"),
+                    ok: true,
+                    content: vec![Content::text("three")],
+                }],
+            ),
+        ]
+    }
+
+    #[test]
+    fn rows_are_chained_and_say_who_spoke() {
+        let home = tempfile::tempdir().unwrap();
+        let cwd = home.path().join("a.b_c é");
+        fs::create_dir(&cwd).unwrap();
+        let transcripts = Transcripts::of(&environment(&[("HOME", home.path())]));
+        let carried = Carried {
+            id: Uuid::from_u128(0x100),
+            cwd: &cwd,
+            version: "2.1.325",
+            model: Some("sonnet"),
+            history: &history(),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        transcripts.write(&carried).unwrap();
+        let id = carried.id.to_string();
+        let path = transcripts.find(&id, &cwd).unwrap();
+        let folder = path
+            .parent()
+            .unwrap()
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap();
+        assert!(folder.ends_with("-a-b-c--"), "{folder}");
+        assert_eq!(
+            transcripts.find(&id, Path::new("/elsewhere")),
+            Some(path.clone())
+        );
+
+        let rows: Vec<Value> = (fs::read_to_string(&path).unwrap().lines())
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[0]["parentUuid"], Value::Null);
+        assert_eq!(rows[1]["parentUuid"], rows[0]["uuid"]);
+        assert_eq!(rows[2]["parentUuid"], rows[1]["uuid"]);
+        assert_eq!(rows[0]["timestamp"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(rows[1]["message"]["role"], "assistant");
+        assert_eq!(
+            rows[1]["message"]["content"][1]["name"],
+            "mcp__client__lookup"
+        );
+        assert_eq!(rows[1]["message"]["stop_reason"], "tool_use");
+        assert_eq!(rows[2]["message"]["content"][0]["tool_use_id"], "t1");
+
+        assert!(transcripts.write(&carried).is_err(), "never over another");
+        let copy = Uuid::from_u128(0x200);
+        fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(b"{half a r"))
+            .unwrap();
+        transcripts.copy(&id, &cwd, copy).unwrap();
+        let copied = transcripts.find(&copy.to_string(), &cwd).unwrap();
+        let copied = fs::read_to_string(copied).unwrap();
+        assert_eq!(copied.lines().count(), 3);
+        assert!(copied.contains(&copy.to_string()) && !copied.contains(&id));
+        assert!(transcripts.copy("unknown", &cwd, copy).is_err());
+        fs::create_dir(path.with_extension("")).unwrap();
+        transcripts.remove(&id, &cwd).unwrap();
+        assert_eq!(transcripts.find(&id, &cwd), None);
+        assert!(!path.with_extension("").exists());
+        transcripts.remove(&id, &cwd).unwrap();
+    }
+
+    #[test]
+    fn an_id_leads_nowhere_else() {
+        let home = tempfile::tempdir().unwrap();
+        let config = home.path().join("config");
+        let transcripts = Transcripts::of(&environment(&[
+            ("HOME", home.path()),
+            ("CLAUDE_CONFIG_DIR", &config),
+        ]));
+        assert_eq!(transcripts.config, config);
+        let precious = config.join("precious.jsonl");
+        fs::create_dir_all(config.join("projects/x")).unwrap();
+        fs::write(&precious, "").unwrap();
+        for id in ["../../precious", "", "a/b", ".."] {
+            assert_eq!(transcripts.find(id, Path::new("/x")), None);
+            transcripts.remove(id, Path::new("/x")).unwrap();
+        }
+        assert!(precious.exists());
+    }
+}

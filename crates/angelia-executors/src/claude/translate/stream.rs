@@ -1,0 +1,296 @@
+//! Text as it is written: deltas, and the blocks of the message they belong to.
+//!
+//! Deltas are provisional. The `assistant` line settles a block; a message that is replaced,
+//! abandoned or superseded by a non-streaming retry takes its unsettled blocks back.
+
+use angelia_core::{
+    model::{BlockId, EventKind, TextChannel, ToolId},
+    ports::Emitted,
+};
+
+use super::{
+    Translator, event, native,
+    turn::{Turn, emit_block},
+};
+use crate::claude::protocol::incoming::{Block, Event, Head, Message, StreamTail};
+
+/// The message of the main conversation that is being written.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    message: Option<Box<str>>,
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// The API's number of the block within its message; unknown without a stream.
+    index: Option<u32>,
+    content: Slotted,
+}
+
+#[derive(Debug)]
+enum Slotted {
+    Text {
+        channel: TextChannel,
+        /// Ours, once something was shown.
+        block: Option<BlockId>,
+        /// What the deltas add up to.
+        text: String,
+        settled: bool,
+    },
+    Tool(ToolId),
+}
+
+impl Stream {
+    /// Another message begins: what the last one left unsettled was never finished.
+    fn start(&mut self, message: Option<&str>, turn: &mut Turn, out: &mut Vec<Emitted>) {
+        for slot in self.slots.drain(..) {
+            if let Slotted::Text {
+                block: Some(block),
+                settled: false,
+                ..
+            } = slot.content
+            {
+                turn.withdraw(block, out);
+            }
+        }
+        self.message = message.map(Into::into);
+    }
+
+    fn push_text(&mut self, index: Option<u32>, channel: TextChannel) -> &mut Slot {
+        let content = Slotted::Text {
+            channel,
+            block: None,
+            text: String::new(),
+            settled: false,
+        };
+        self.slots.push_mut(Slot { index, content })
+    }
+
+    fn delta(
+        &mut self,
+        index: u32,
+        channel: TextChannel,
+        delta: &str,
+        turn: &mut Turn,
+        out: &mut Vec<Emitted>,
+    ) {
+        let at = self
+            .slots
+            .iter()
+            .rposition(|slot| slot.index == Some(index));
+        let slot = match at {
+            Some(at) => &mut self.slots[at],
+            None => self.push_text(Some(index), channel),
+        };
+        let Slotted::Text {
+            channel,
+            block,
+            text,
+            ..
+        } = &mut slot.content
+        else {
+            return;
+        };
+        text.push_str(delta);
+        let block = *block.get_or_insert_with(|| turn.new_block(*channel));
+        let kind = EventKind::Delta {
+            block,
+            channel: *channel,
+            text: delta.into(),
+        };
+        event(kind, out);
+    }
+
+    /// The whole text of a block of `message`, from the `assistant` line.
+    pub(super) fn settle(
+        &mut self,
+        message: Option<&str>,
+        channel: TextChannel,
+        whole: &str,
+        turn: &mut Turn,
+        out: &mut Vec<Emitted>,
+    ) {
+        self.follow(message, turn, out);
+        let unsettled = |slot: &Slot| {
+            matches!(&slot.content, Slotted::Text { channel: its, settled: false, .. }
+                if *its == channel)
+        };
+        let slot = match self.slots.iter().position(unsettled) {
+            Some(at) => &mut self.slots[at],
+            None => self.push_text(None, channel),
+        };
+        let Slotted::Text { block, settled, .. } = &mut slot.content else {
+            return;
+        };
+        *settled = true;
+        match (*block, whole.is_empty()) {
+            (None, true) => {}
+            (Some(block), true) => turn.withdraw(block, out),
+            (shown, false) => {
+                let shown = shown.unwrap_or_else(|| turn.new_block(channel));
+                *block = Some(shown);
+                emit_block(shown, channel, whole.into(), out);
+            }
+        }
+    }
+
+    /// A tool call of `message`, from the `assistant` line.
+    pub(super) fn tool(
+        &mut self,
+        message: Option<&str>,
+        id: &ToolId,
+        turn: &mut Turn,
+        out: &mut Vec<Emitted>,
+    ) {
+        self.follow(message, turn, out);
+        let known = |slot: &Slot| matches!(&slot.content, Slotted::Tool(its) if its == id);
+        if !self.slots.iter().any(known) {
+            let content = Slotted::Tool(id.clone());
+            self.slots.push(Slot {
+                index: None,
+                content,
+            });
+        }
+    }
+
+    fn follow(&mut self, message: Option<&str>, turn: &mut Turn, out: &mut Vec<Emitted>) {
+        if message.is_some() && self.message.as_deref() != message {
+            self.start(message, turn, out);
+        }
+    }
+
+    fn abandon(&mut self, from: u32, turn: &mut Turn, out: &mut Vec<Emitted>) {
+        self.slots.retain(|slot| {
+            // Without a number it came from a line that the stream does not know of; from 0 on
+            // means the whole message.
+            if from > 0 && slot.index.is_none_or(|index| index < from) {
+                return true;
+            }
+            match &slot.content {
+                Slotted::Text { block, .. } => {
+                    if let Some(block) = block {
+                        turn.withdraw(*block, out);
+                    }
+                }
+                Slotted::Tool(id) => {
+                    turn.abandon_tool(id, "abandoned with the message that made the call", out);
+                }
+            }
+            false
+        });
+    }
+
+    /// The turn breaks off: what was shown stays, and becomes whole blocks.
+    pub(super) fn keep(&mut self, out: &mut Vec<Emitted>) {
+        for slot in self.slots.drain(..) {
+            if let Slotted::Text {
+                channel,
+                block: Some(block),
+                text,
+                settled: false,
+            } = slot.content
+            {
+                emit_block(block, channel, text.into(), out);
+            }
+        }
+        self.message = None;
+    }
+}
+
+impl Translator {
+    pub(super) fn stream_event(&mut self, head: &Head<'_>, line: &str, out: &mut Vec<Emitted>) {
+        let parsed = head
+            .event
+            .map(|raw| serde_json::from_str::<Event<'_>>(raw.get()));
+        let Some(Ok(parsed)) = parsed else {
+            native("stream_event", line, out);
+            return;
+        };
+        if &*parsed.kind == "message_start" {
+            self.see_uuids(line, out);
+        }
+        // A sub-agent's stream, like a foreign one, is told by its `assistant` lines.
+        let ours = head.parent_tool_use_id.is_none() && self.ours().is_some();
+        match (&*parsed.kind, &parsed.delta) {
+            ("content_block_delta", Some(delta)) => {
+                let (channel, text) = match (delta.kind.as_deref(), &delta.text, &delta.thinking) {
+                    (Some("text_delta"), Some(text), _) => (TextChannel::Answer, text),
+                    (Some("thinking_delta"), _, Some(text)) => (TextChannel::Reasoning, text),
+                    (Some("input_json_delta" | "signature_delta"), ..) => return,
+                    _ => return native("stream_event/content_block_delta", line, out),
+                };
+                if ours
+                    && !text.is_empty()
+                    && let Some(turn) = self.turn.as_mut()
+                {
+                    let index = parsed.index.unwrap_or(0);
+                    self.stream.delta(index, channel, text, turn, out);
+                }
+            }
+            (
+                "message_start"
+                | "content_block_start"
+                | "message_stop"
+                | "content_block_stop"
+                | "message_delta"
+                | "ping",
+                _,
+            ) => {
+                if ours {
+                    self.stream_frame(&parsed, line, out);
+                }
+            }
+            (kind, _) => native(&format!("stream_event/{kind}"), line, out),
+        }
+    }
+
+    fn stream_frame(&mut self, parsed: &Event<'_>, line: &str, out: &mut Vec<Emitted>) {
+        let Some(turn) = self.turn.as_mut() else {
+            return;
+        };
+        match &*parsed.kind {
+            "message_start" => {
+                turn.back_to_work(out);
+                let message = parsed.message.map(|raw| serde_json::from_str(raw.get()));
+                let message: Option<Message<'_>> = message.and_then(Result::ok);
+                let id = message.as_ref().and_then(|message| message.id.as_str());
+                self.stream.start(id, turn, out);
+            }
+            "content_block_start" => {
+                let block = parsed
+                    .content_block
+                    .map(|raw| serde_json::from_str(raw.get()));
+                let Some(Ok(block)) = block else { return };
+                self.open_slot(parsed.index, &block);
+            }
+            "message_stop" => {
+                let tail = serde_json::from_str::<StreamTail<'_>>(line);
+                let abandoned = tail.ok().and_then(|tail| tail.abandoned_blocks.0);
+                let Some(abandoned) = abandoned else { return };
+                let id = abandoned.api_message_id.as_str();
+                if id.is_none() || id == self.stream.message.as_deref() {
+                    let from = abandoned.from_block_index.get().unwrap_or(0);
+                    self.stream.abandon(from, turn, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn open_slot(&mut self, index: Option<u32>, block: &Block<'_>) {
+        match (block.kind.as_str(), block.id.as_str()) {
+            (Some("text"), _) => {
+                self.stream.push_text(index, TextChannel::Answer);
+            }
+            (Some("thinking"), _) => {
+                self.stream.push_text(index, TextChannel::Reasoning);
+            }
+            (_, Some(id)) => {
+                let content = Slotted::Tool(ToolId::new(id));
+                self.stream.slots.push(Slot { index, content });
+            }
+            _ => {}
+        }
+    }
+}

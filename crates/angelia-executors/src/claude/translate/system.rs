@@ -1,0 +1,266 @@
+//! `system` and `rate_limit_event` lines: the start of a turn, and what people may want to know.
+
+use std::fmt::Write as _;
+
+use angelia_core::{
+    model::{EventKind, Level, NativeSessionId, Started},
+    ports::{Activity, Emitted},
+};
+use jiff::Timestamp;
+
+use super::{Running, Signal, Translator, event, native, notice};
+use crate::claude::protocol::incoming::{Head, RateLimitLine, System, TaskLine, Uuids};
+
+impl Translator {
+    pub(super) fn system(
+        &mut self,
+        head: &Head<'_>,
+        line: &str,
+        out: &mut Vec<Emitted>,
+    ) -> Option<Signal> {
+        let subtype = head.subtype.as_deref().unwrap_or("unknown");
+        let name = || super::name("system", Some(subtype));
+        match subtype {
+            "task_started" | "task_updated" | "task_notification" | "background_tasks_changed" => {
+                native(&name(), line, out);
+                return self.task(subtype, line, out);
+            }
+            "init"
+            | "status"
+            | "api_retry"
+            | "compact_boundary"
+            | "model_fallback"
+            | "model_refusal_no_fallback"
+            | "permission_denied"
+            | "informational" => {}
+            _ => {
+                native(&name(), line, out);
+                return None;
+            }
+        }
+        let Ok(parsed) = serde_json::from_str::<System<'_>>(line) else {
+            native(&name(), line, out);
+            return None;
+        };
+        match subtype {
+            "init" => self.init(&parsed, line, out),
+            "status" => self.status(&parsed, line, out),
+            "api_retry" => self.retrying(&parsed, out),
+            "compact_boundary" => {
+                notice(Level::Info, "compacted", compacted(&parsed), out);
+                self.back_to_work(out);
+            }
+            "model_refusal_no_fallback" => {
+                if let Some(turn) = self.ours() {
+                    turn.refused = true;
+                }
+                native(&name(), line, out);
+            }
+            _ => say(subtype, &parsed, out),
+        }
+        None
+    }
+
+    fn task(&mut self, subtype: &str, line: &str, out: &mut Vec<Emitted>) -> Option<Signal> {
+        let line: TaskLine<'_> = serde_json::from_str(line).ok()?;
+        match subtype {
+            "task_started" => self.tasks.started(&line),
+            // Its notification follows; only that tells whether a report is owed.
+            "task_updated" => self.tasks.updated(&line),
+            "task_notification" => {
+                self.tasks.notified(&line, self.turn.as_ref());
+                return self.tasks_gone(out);
+            }
+            _ => {
+                self.tasks.listed(&line);
+                return self.tasks_gone(out);
+            }
+        }
+        None
+    }
+
+    /// The CLI begins a turn: ours, one of its own, or the report of a background task.
+    fn init(&mut self, parsed: &System<'_>, line: &str, out: &mut Vec<Emitted>) {
+        let session = parsed.session_id.as_str().map(NativeSessionId::new);
+        self.native_session = session.or(self.native_session.take());
+        self.model = parsed.model.as_str().map(Into::into).or(self.model.take());
+        self.lane.see_api_key_source(parsed.api_key_source.as_str());
+        self.tasks.turn_started();
+
+        let uuids: Uuids<'_> = serde_json::from_str(line).unwrap_or_default();
+        self.running = match &mut self.turn {
+            None => Running::Foreign,
+            Some(turn) if uuids.contains(&turn.uuid) => {
+                turn.confirmed = true;
+                Running::Ours
+            }
+            Some(_) if !uuids.is_empty() => Running::Foreign,
+            // Ours waits, and would be named.
+            Some(turn) if turn.queued && !turn.confirmed => Running::Foreign,
+            Some(_) => Running::Ours,
+        };
+        if self.running == Running::Ours {
+            self.start(out);
+        }
+    }
+
+    /// `Started`, once per turn.
+    pub(super) fn start(&mut self, out: &mut Vec<Emitted>) {
+        let Some(turn) = self.turn.as_mut() else {
+            return;
+        };
+        if std::mem::replace(&mut turn.started, true) {
+            return;
+        }
+        let started = Started {
+            profile: self.context.profile.clone(),
+            executor: self.context.executor.clone(),
+            model: self.model.clone(),
+            native_session_id: self.native_session.clone(),
+            resumed: self.context.resumed,
+            warm: self.context.warm,
+        };
+        event(EventKind::Started(started), out);
+    }
+
+    fn status(&mut self, parsed: &System<'_>, line: &str, out: &mut Vec<Emitted>) {
+        match (parsed.status.as_str(), parsed.compact_result.as_str()) {
+            (Some("requesting"), _) => {
+                self.tasks.requesting();
+                self.see_uuids(line, out);
+            }
+            (Some("compacting"), _) => {
+                notice(
+                    Level::Info,
+                    "compacting",
+                    "the agent shortens its history",
+                    out,
+                );
+                if let Some(turn) = self.ours() {
+                    turn.set_activity(Activity::Compacting, out);
+                }
+            }
+            (None, Some("success")) => self.back_to_work(out),
+            (None, Some(_)) => {
+                let why = parsed.compact_error.as_str().unwrap_or("no reason given");
+                let text = format!("the agent could not shorten its history: {why}");
+                notice(Level::Warning, "compaction_failed", text, out);
+                self.back_to_work(out);
+            }
+            _ => native("system/status", line, out),
+        }
+    }
+
+    fn back_to_work(&mut self, out: &mut Vec<Emitted>) {
+        if let Some(turn) = self.ours() {
+            turn.back_to_work(out);
+        }
+    }
+
+    fn retrying(&mut self, parsed: &System<'_>, out: &mut Vec<Emitted>) {
+        let mut text = "the model's API failed".to_owned();
+        let reason = [
+            parsed.error_status.get().map(|status| status.to_string()),
+            parsed
+                .error
+                .as_str()
+                .filter(|error| *error != "unknown")
+                .map(str::to_owned),
+        ];
+        let reason: Vec<String> = reason.into_iter().flatten().collect();
+        if !reason.is_empty() {
+            let _infallible = write!(text, " ({})", reason.join(" "));
+        }
+        if let (Some(attempt), Some(max)) = (parsed.attempt.get(), parsed.max_retries.get()) {
+            let _infallible = write!(text, "; retry {attempt} of {max}");
+        }
+        if let Some(delay) = parsed.retry_delay_ms.get() {
+            let _infallible = write!(text, " in {:.1} s", delay / 1000.0);
+        }
+        notice(Level::Warning, "retrying", text, out);
+        if let Some(turn) = self.ours() {
+            turn.set_activity(Activity::Retrying, out);
+        }
+    }
+
+    pub(super) fn rate_limit(&mut self, line: &str, out: &mut Vec<Emitted>) {
+        self.lane.see_rate_limit();
+        let parsed = serde_json::from_str::<RateLimitLine<'_>>(line).ok();
+        let Some(info) = parsed.and_then(|parsed| parsed.rate_limit_info.0) else {
+            return native("rate_limit_event", line, out);
+        };
+        let resets_at = info
+            .resets_at
+            .get()
+            .and_then(|at| Timestamp::from_second(at).ok());
+        let rejected = match info.status.as_str() {
+            Some("rejected") => true,
+            Some("allowed_warning") => false,
+            _ => {
+                self.resets_at = None;
+                return native("rate_limit_event", line, out);
+            }
+        };
+        let mut text = match info.kind.as_str() {
+            Some(kind) => format!("the {} limit ", kind.replace('_', "-")),
+            None => "a usage limit ".to_owned(),
+        };
+        text.push_str(if rejected { "is reached" } else { "is near" });
+        if let Some(used) = info.utilization.get() {
+            let _infallible = write!(text, " ({:.0} % used)", used * 100.0);
+        }
+        if let Some(at) = resets_at {
+            let _infallible = write!(text, "; it resets at {at}");
+        }
+        let code = if rejected {
+            self.resets_at = resets_at;
+            "rate_limited"
+        } else {
+            "rate_limit_warning"
+        };
+        notice(Level::Warning, code, text, out);
+    }
+}
+
+/// Lines that are a message to people and nothing else.
+fn say(subtype: &str, parsed: &System<'_>, out: &mut Vec<Emitted>) {
+    let said = parsed.content.as_str().or(parsed.message.as_str());
+    let said = said.map(str::trim).filter(|text| !text.is_empty());
+    let (level, text) = match subtype {
+        "model_fallback" => {
+            let model = |name: Option<&str>| name.unwrap_or("another model").to_owned();
+            let (from, to) = (&parsed.original_model, &parsed.fallback_model);
+            let text = format!("{} instead of {}", model(to.as_str()), model(from.as_str()));
+            (Level::Warning, text)
+        }
+        "permission_denied" => {
+            let tool = parsed.tool_name.as_str().unwrap_or("a tool");
+            (
+                Level::Warning,
+                format!("{tool} was declined by the agent's own rules"),
+            )
+        }
+        _ => (Level::Info, "a message without words".to_owned()),
+    };
+    let level = match parsed.level.as_str() {
+        Some("warning" | "error") => Level::Warning,
+        _ => level,
+    };
+    // What a refusal tells the model is long and not for people.
+    let text = match said {
+        Some(said) if subtype != "permission_denied" => said.to_owned(),
+        _ => text,
+    };
+    notice(level, subtype, text, out);
+}
+
+fn compacted(parsed: &System<'_>) -> String {
+    let tokens = parsed.compact_metadata.0.as_ref();
+    let tokens = tokens.and_then(|data| Some((data.pre_tokens.get()?, data.post_tokens.get()?)));
+    match tokens {
+        Some((before, after)) => {
+            format!("the agent has shortened its history from {before} to {after} tokens")
+        }
+        None => "the agent has shortened its history".to_owned(),
+    }
+}

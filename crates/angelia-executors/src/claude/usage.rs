@@ -1,0 +1,268 @@
+//! Tokens, money and who pays, turn by turn.
+//!
+//! The CLI counts for the whole process: `modelUsage` and `total_cost_usd` only grow, sub-agents
+//! and every model included, while `result.usage` knows the main conversation alone (and nothing
+//! after a fallback to a non-streaming request). So a turn's share is the difference of the totals.
+//! Where the totals go on from an earlier process (a resumed conversation of a newer version), the
+//! first difference is unknown: then `model_usage_since_last_result` is taken, which is the
+//! difference already, and without it `result.usage`, with no cost rather than a wrong one.
+
+use std::sync::Arc;
+
+use angelia_core::model::Usage;
+
+use super::protocol::incoming::{
+    Account, ApiUsage, Initialized, ModelUsages, ResultLine, Soft, Text,
+};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Count {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+}
+
+impl Count {
+    fn of_models(models: &ModelUsages) -> Self {
+        let mut sum = Self::default();
+        for model in models.values() {
+            sum.input = sum.input.saturating_add(model.input.get().unwrap_or(0));
+            sum.output = sum.output.saturating_add(model.output.get().unwrap_or(0));
+            sum.cache_read = sum
+                .cache_read
+                .saturating_add(model.cache_read.get().unwrap_or(0));
+            sum.cache_write = sum
+                .cache_write
+                .saturating_add(model.cache_write.get().unwrap_or(0));
+        }
+        sum
+    }
+
+    fn of_turn(usage: &ApiUsage) -> Self {
+        Self {
+            input: usage.input.get().unwrap_or(0),
+            output: usage.output.get().unwrap_or(0),
+            cache_read: usage.cache_read.get().unwrap_or(0),
+            cache_write: usage.cache_write.get().unwrap_or(0),
+        }
+    }
+
+    /// What came on top of `earlier`; everything, if the counters have been set back since.
+    fn since(self, earlier: Self) -> Self {
+        let difference = || {
+            Some(Self {
+                input: self.input.checked_sub(earlier.input)?,
+                output: self.output.checked_sub(earlier.output)?,
+                cache_read: self.cache_read.checked_sub(earlier.cache_read)?,
+                cache_write: self.cache_write.checked_sub(earlier.cache_write)?,
+            })
+        };
+        difference().unwrap_or(self)
+    }
+}
+
+/// The totals of the process after its latest result.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    count: Count,
+    cost: f64,
+    /// The totals are known to be of this process alone.
+    grounded: bool,
+}
+
+impl Ledger {
+    pub(crate) fn new(resumed: bool) -> Self {
+        Self {
+            count: Count::default(),
+            cost: 0.0,
+            grounded: !resumed,
+        }
+    }
+
+    /// Takes a result's totals in and says what was spent since the one before.
+    pub(crate) fn advance(&mut self, result: &ResultLine<'_>) -> Usage {
+        let own = result
+            .usage
+            .0
+            .as_ref()
+            .map(Count::of_turn)
+            .unwrap_or_default();
+        let total = result.model_usage.0.as_ref().map(Count::of_models);
+        let since = result.model_usage_since_last_result.0.as_ref();
+        let grounded = self.grounded || total.is_none_or(|total| total == own);
+
+        let mut count = match (since, total) {
+            (Some(since), _) => Count::of_models(since),
+            (None, Some(total)) if grounded => total.since(self.count),
+            _ => own,
+        };
+        if count == Count::default() {
+            count = own;
+        }
+        let cost = match (since, result.total_cost_usd.get()) {
+            (Some(since), _) => Some(since.values().filter_map(|one| one.cost.get()).sum()),
+            (None, Some(total)) if grounded && total < self.cost => Some(total),
+            (None, Some(total)) if grounded => Some(total - self.cost),
+            _ => None,
+        };
+
+        self.count = total.unwrap_or(self.count);
+        self.cost = result.total_cost_usd.get().unwrap_or(self.cost);
+        self.grounded = true;
+        // Whatever a line claims, the sums of a turn must not overflow.
+        let sane = |tokens: u64| tokens.min(1 << 50);
+        Usage {
+            input_tokens: sane(count.input),
+            output_tokens: sane(count.output),
+            cache_read_tokens: sane(count.cache_read),
+            cache_write_tokens: sane(count.cache_write),
+            cost_usd: cost,
+            lane: None,
+            prefix_sha256: None,
+        }
+    }
+}
+
+/// Who pays, as far as the CLI has said it.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    account: Option<Arc<str>>,
+    api_key: bool,
+    /// Only subscriptions have these windows.
+    limited: bool,
+}
+
+pub(crate) const SUBSCRIPTION: &str = "subscription";
+pub(crate) const API_KEY: &str = "api_key";
+
+impl Lane {
+    pub(crate) fn see_initialized(&mut self, answer: &str) {
+        if let Some(lane) = lane_of(answer) {
+            self.account = Some(lane);
+        }
+    }
+
+    /// `none` says nothing: it stands there for a subscription and for no login at all.
+    pub(crate) fn see_api_key_source(&mut self, source: Option<&str>) {
+        self.api_key = source.is_some_and(is_named);
+    }
+
+    pub(crate) fn see_rate_limit(&mut self) {
+        self.limited = true;
+    }
+
+    pub(crate) fn uses_api_key(&self) -> bool {
+        self.api_key || self.account.as_deref() == Some(API_KEY)
+    }
+
+    pub(crate) fn name(&self) -> Option<Arc<str>> {
+        match &self.account {
+            Some(lane) => Some(Arc::clone(lane)),
+            None if self.api_key => Some(API_KEY.into()),
+            None if self.limited => Some(SUBSCRIPTION.into()),
+            None => None,
+        }
+    }
+}
+
+/// The lane in an answer to `initialize`: `subscription`, `api_key`, or the name of another
+/// provider. `None`: it does not say, or nobody is logged in.
+pub fn lane_of(answer: &str) -> Option<Arc<str>> {
+    let initialized: Initialized<'_> = serde_json::from_str(answer).ok()?;
+    let Account {
+        token_source,
+        api_key_source,
+        api_provider,
+    } = initialized.account.0?;
+    match api_provider.as_str() {
+        None | Some("firstParty") => {}
+        Some(other) => return Some(other.into()),
+    }
+    let named = |source: &Soft<Text<'_>>| source.as_str().is_some_and(is_named);
+    // A key wins over a login where both are present.
+    if named(&api_key_source) {
+        Some(API_KEY.into())
+    } else if named(&token_source) {
+        Some(SUBSCRIPTION.into())
+    } else {
+        None
+    }
+}
+
+fn is_named(source: &str) -> bool {
+    !source.is_empty() && source != "none"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(ledger: &mut Ledger, line: &str) -> (u64, Option<f64>) {
+        let usage = ledger.advance(&serde_json::from_str(line).unwrap());
+        (usage.input_tokens, usage.cost_usd)
+    }
+
+    fn result(own: u64, total: u64, cost: f64) -> String {
+        format!(
+            r#"{{"usage":{{"input_tokens":{own}}},"modelUsage":{{"m":{{"inputTokens":{total}}}}},
+                "total_cost_usd":{cost}}}"#
+        )
+    }
+
+    #[test]
+    fn a_turn_costs_the_difference_of_the_totals() {
+        let mut ledger = Ledger::new(false);
+        assert_eq!(spent(&mut ledger, &result(10, 10, 1.0)), (10, Some(1.0)));
+        assert_eq!(
+            spent(&mut ledger, &result(10, 30, 1.5)),
+            (20, Some(0.5)),
+            "sub-agents too"
+        );
+        assert_eq!(
+            spent(&mut ledger, &result(0, 35, 1.75)),
+            (5, Some(0.25)),
+            "fallback"
+        );
+        assert_eq!(
+            spent(&mut ledger, &result(3, 3, 0.5)),
+            (3, Some(0.5)),
+            "set back by /clear"
+        );
+    }
+
+    #[test]
+    fn totals_of_an_earlier_process_are_not_charged_again() {
+        let mut ledger = Ledger::new(true);
+        assert_eq!(spent(&mut ledger, &result(10, 50, 5.0)), (10, None));
+        assert_eq!(spent(&mut ledger, &result(10, 60, 6.0)), (10, Some(1.0)));
+        // Versions that start again at 0 show it by equal numbers.
+        assert_eq!(
+            spent(&mut Ledger::new(true), &result(10, 10, 1.0)),
+            (10, Some(1.0))
+        );
+        let since = r#"{"usage":{"input_tokens":10},"modelUsage":{"m":{"inputTokens":50}},
+            "model_usage_since_last_result":{"m":{"inputTokens":11,"costUSD":0.25}},
+            "total_cost_usd":5.0}"#;
+        assert_eq!(spent(&mut Ledger::new(true), since), (11, Some(0.25)));
+    }
+
+    #[test]
+    fn the_account_says_who_pays() {
+        let lane = |token: &str, key: &str, provider: &str| {
+            lane_of(&format!(
+                r#"{{"account":{{"tokenSource":"{token}","apiKeySource":"{key}",
+                    "apiProvider":"{provider}"}}}}"#
+            ))
+        };
+        let named = |name: &str| Some(Arc::from(name));
+        assert_eq!(
+            lane("none", "ANTHROPIC_API_KEY", "firstParty"),
+            named(API_KEY)
+        );
+        assert_eq!(lane("claude.ai", "none", "firstParty"), named(SUBSCRIPTION));
+        assert_eq!(lane("none", "none", "firstParty"), None);
+        assert_eq!(lane("none", "none", "bedrock"), named("bedrock"));
+        assert_eq!(lane_of("{}"), None);
+    }
+}

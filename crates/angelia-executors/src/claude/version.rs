@@ -1,0 +1,130 @@
+//! The version of the program, and what may be asked of it.
+
+use std::{collections::BTreeSet, fmt};
+
+/// Older programs speak another protocol.
+const OLDEST: Version = Version(2, 0, 0);
+
+/// From here on every option we use is known to exist, so nobody has to ask.
+const ALL_OPTIONS: Version = Version(2, 1, 197);
+
+/// The newest version whose behaviour has been looked at.
+const NEWEST_KNOWN: Version = Version(2, 1, 325);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version(u32, u32, u32);
+
+impl Version {
+    /// The first thing in the text that looks like `1.2.3`.
+    pub(crate) fn find(text: &str) -> Option<Self> {
+        text.split(|char: char| !(char.is_ascii_digit() || char == '.'))
+            .find_map(|word| {
+                let mut parts = word.split('.').map(str::parse);
+                match (parts.next(), parts.next(), parts.next(), parts.next()) {
+                    (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch)), None) => {
+                        Some(Self(major, minor, patch))
+                    }
+                    _ => None,
+                }
+            })
+    }
+
+    pub(crate) fn is_too_old(self) -> bool {
+        self < OLDEST
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// What a program of some version understands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Features {
+    version: Option<Version>,
+    options: Options,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Options {
+    All,
+    /// Those its own help names.
+    Listed(BTreeSet<Box<str>>),
+}
+
+impl Features {
+    /// `None`: its help must be read first.
+    pub(crate) fn of(version: Option<Version>) -> Option<Self> {
+        let version = version?;
+        (version >= ALL_OPTIONS).then_some(Self {
+            version: Some(version),
+            options: Options::All,
+        })
+    }
+
+    pub(crate) fn from_help(version: Option<Version>, help: &str) -> Self {
+        let listed = help
+            .split(|char: char| !(char.is_ascii_alphanumeric() || char == '-'))
+            .filter(|word| word.starts_with("--") && word.len() > 2)
+            .map(Box::from)
+            .collect();
+        Self {
+            version,
+            options: Options::Listed(listed),
+        }
+    }
+
+    pub(crate) fn has(&self, option: &str) -> bool {
+        match &self.options {
+            Options::All => true,
+            Options::Listed(listed) => listed.contains(option),
+        }
+    }
+
+    /// Somebody has looked at what this version does with text.
+    pub(crate) fn is_known(&self) -> bool {
+        self.version
+            .is_some_and(|version| (ALL_OPTIONS..=NEWEST_KNOWN).contains(&version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_print() {
+        let found = |text| Version::find(text).map(|version| version.to_string());
+        assert_eq!(found("2.1.197 (Claude Code)\n").as_deref(), Some("2.1.197"));
+        assert_eq!(found("claude v3.0.0-beta.1").as_deref(), Some("3.0.0"));
+        assert_eq!(found("Node 20: 1.0.12").as_deref(), Some("1.0.12"));
+        for text in ["", "no version", "2.1", "1.2.3.4", "99999999999.0.0"] {
+            assert_eq!(found(text), None, "{text}");
+        }
+        assert!(Version(1, 9, 9).is_too_old() && !Version(2, 0, 0).is_too_old());
+    }
+
+    #[test]
+    fn options_are_known_or_asked_for() {
+        let newest = Features::of(Some(Version(2, 1, 325))).unwrap();
+        assert!(newest.has("--anything") && newest.is_known());
+        let next = Features::of(Some(Version(2, 2, 0))).unwrap();
+        assert!(next.has("--tools") && !next.is_known());
+
+        assert_eq!(Features::of(None), None);
+        let old = Some(Version(2, 0, 5));
+        assert_eq!(Features::of(old), None);
+        let listed = Features::from_help(old, "  --tools <tools...>  one of --a, [--b=x]\n -p");
+        for (option, has) in [
+            ("--tools", true),
+            ("--a", true),
+            ("--b", true),
+            ("--c", false),
+        ] {
+            assert_eq!(listed.has(option), has, "{option}");
+        }
+        assert!(!listed.is_known());
+    }
+}

@@ -1,0 +1,277 @@
+//! What a prompt tells the parrot to do. Pure.
+
+use std::{fmt::Write as _, time::Duration};
+
+use super::failing::Failing;
+
+/// One thing done in a turn, in the order of the prompt's lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Say(String),
+    Words { count: u32, gap: Duration },
+    Think(String),
+    Tool { name: String, takes: Duration },
+    Ask { command: String },
+    Question,
+    Who,
+    Fail(Failing),
+    Hang,
+    Die,
+}
+
+/// Every directive: how it is written, and what it does.
+pub(super) const DIRECTIVES: &[(&str, &str)] = &[
+    ("!words N [MS]", "N words, MS milliseconds apart"),
+    ("!think [TEXT]", "reasoning before the answer"),
+    (
+        "!tool NAME [MS]",
+        "a pretended tool call that takes MS milliseconds and succeeds",
+    ),
+    (
+        "!ask [COMMAND]",
+        "asks whether a pretended shell command may run",
+    ),
+    ("!question", "asks you to choose a colour"),
+    (
+        "!fail KIND",
+        "the turn fails: auth billing invalid model rate refused server unknown",
+    ),
+    ("!hang", "silence until interrupted"),
+    ("!die", "the process exits in the middle of a word"),
+    ("!who", "version, process, session and number of the turn"),
+    ("!help", "this list"),
+];
+
+/// More words than anybody reads, and few enough to end some day.
+const MOST_WORDS: u32 = 1_000_000;
+const LONGEST_GAP: u32 = 60_000;
+/// How much of a prompt is repeated.
+const LONGEST_ECHO: usize = 64 * 1024;
+
+const DEFAULT_THOUGHT: &str =
+    "A parrot does not think; it repeats. This is what thinking looks like.";
+const DEFAULT_COMMAND: &str = "make everything better";
+
+/// The steps of a prompt. A line that begins with a directive is carried out, every other line is
+/// repeated. Only a prompt without any directive gets the whole introduction.
+pub(super) fn read(prompt: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut text = String::new();
+    for line in prompt.lines() {
+        if let Some(step) = directive(line) {
+            echo(&mut steps, &mut text);
+            steps.push(step);
+        } else {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    if steps.is_empty() {
+        return vec![Step::Say(introduction(text.trim()))];
+    }
+    echo(&mut steps, &mut text);
+    steps
+}
+
+/// The answer to plain text.
+fn introduction(said: &str) -> String {
+    let said = if said.is_empty() {
+        "You said nothing.".to_owned()
+    } else {
+        format!("You said: {}", shortened(said))
+    };
+    format!(
+        "Parrot, Angelia's built-in demo agent, here (no coding agent is behind this answer, and \
+         nothing on this machine is read or changed). {said}\n\nFor a real agent install Claude \
+         Code, log in, and run `angelia doctor`. To see what the demo can show, say !help."
+    )
+}
+
+fn echo(steps: &mut Vec<Step>, text: &mut String) {
+    let said = text.trim();
+    if !said.is_empty() {
+        steps.push(Step::Say(format!("You said: {}", shortened(said))));
+    }
+    text.clear();
+}
+
+fn shortened(text: &str) -> String {
+    if text.len() <= LONGEST_ECHO {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(LONGEST_ECHO);
+    format!("{} … and {} bytes more", &text[..end], text.len() - end)
+}
+
+/// A word that is no directive makes the line plain text; a directive used wrongly is explained.
+fn directive(line: &str) -> Option<Step> {
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    let mut values = rest.split_whitespace();
+    let step = match word {
+        "!words" => words(&mut values),
+        "!think" => Some(Step::Think(or(rest, DEFAULT_THOUGHT))),
+        "!tool" => tool(&mut values),
+        "!ask" => Some(Step::Ask {
+            command: or(rest, DEFAULT_COMMAND),
+        }),
+        "!question" => Some(Step::Question),
+        "!fail" => Failing::parse(rest).map(Step::Fail),
+        "!hang" => Some(Step::Hang),
+        "!die" => Some(Step::Die),
+        "!who" => Some(Step::Who),
+        "!help" => Some(Step::Say(help())),
+        _ => return None,
+    };
+    Some(step.unwrap_or_else(|| Step::Say(usage(word))))
+}
+
+fn or(text: &str, default: &str) -> String {
+    if text.is_empty() { default } else { text }.to_owned()
+}
+
+fn words<'a>(values: &mut impl Iterator<Item = &'a str>) -> Option<Step> {
+    let count = values.next()?.parse().ok().filter(|n| *n <= MOST_WORDS)?;
+    let gap = milliseconds(values.next())?;
+    Some(Step::Words { count, gap })
+}
+
+fn tool<'a>(values: &mut impl Iterator<Item = &'a str>) -> Option<Step> {
+    let name = values.next()?.to_owned();
+    let takes = milliseconds(values.next())?;
+    Some(Step::Tool { name, takes })
+}
+
+fn milliseconds(value: Option<&str>) -> Option<Duration> {
+    let number: u32 = value.map_or(Ok(0), str::parse).ok()?;
+    (number <= LONGEST_GAP).then(|| Duration::from_millis(number.into()))
+}
+
+fn usage(word: &str) -> String {
+    let (form, does) = DIRECTIVES
+        .iter()
+        .find(|(form, _)| form.split(' ').next() == Some(word))
+        .copied()
+        .unwrap_or((word, "unknown"));
+    format!(
+        "That is not how I understand it. {form}: {does}. N is at most {MOST_WORDS}, MS at most \
+         {LONGEST_GAP}."
+    )
+}
+
+fn help() -> String {
+    let mut text = "I am a demo. At the start of a line I understand:\n".to_owned();
+    for (form, does) in DIRECTIVES {
+        let _cannot_fail = write!(text, "\n{form}: {does}");
+    }
+    text.push_str("\n\nAny other text is repeated.");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(steps: &[Step]) -> Vec<&str> {
+        steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::Say(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn plain_text_is_repeated_with_an_introduction() {
+        let steps = read("hello there");
+        assert_eq!(steps.len(), 1);
+        let text = said(&steps)[0];
+        assert!(text.contains("demo agent"), "{text}");
+        assert!(text.contains("You said: hello there"), "{text}");
+        assert!(text.contains("angelia doctor"), "{text}");
+    }
+
+    #[test]
+    fn lines_are_carried_out_in_order_and_the_rest_is_repeated() {
+        let steps = read("first\n!words 3 5\r\n!tool Read 7\nlast\n");
+        assert_eq!(
+            steps,
+            [
+                Step::Say("You said: first".into()),
+                Step::Words {
+                    count: 3,
+                    gap: Duration::from_millis(5)
+                },
+                Step::Tool {
+                    name: "Read".into(),
+                    takes: Duration::from_millis(7)
+                },
+                Step::Say("You said: last".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_unknown_word_or_one_inside_a_line_is_text() {
+        for prompt in ["!important", "say !die", " !die", "!died", "!"] {
+            let steps = read(prompt);
+            assert_eq!(steps.len(), 1, "{prompt}");
+            assert!(said(&steps)[0].contains("You said:"), "{prompt}");
+        }
+    }
+
+    #[test]
+    fn wrong_use_is_explained() {
+        for prompt in [
+            "!words",
+            "!words many",
+            "!words 2000000",
+            "!words 1 60001",
+            "!tool",
+            "!tool Read soon",
+            "!fail",
+            "!fail somehow",
+        ] {
+            let steps = read(prompt);
+            assert!(said(&steps)[0].contains("not how I understand"), "{prompt}");
+        }
+    }
+
+    #[test]
+    fn every_directive_is_understood_and_every_kind_listed() {
+        let filled = |word: &str| {
+            match word {
+                "N" => "2",
+                "[MS]" => "3",
+                "NAME" => "Read",
+                "KIND" => "auth",
+                other => other,
+            }
+            .to_owned()
+        };
+        for (form, _) in DIRECTIVES {
+            let words: Vec<String> = form.split(' ').map(filled).collect();
+            let line = words.join(" ");
+            let steps = read(&line);
+            assert!(
+                said(&steps)
+                    .iter()
+                    .all(|text| text.contains("At the start")),
+                "{line}: {steps:?}"
+            );
+        }
+        let listed = help();
+        for kind in Failing::ALL {
+            assert_eq!(Failing::parse(kind.word()), Some(kind));
+            assert!(listed.contains(kind.word()));
+        }
+    }
+
+    #[test]
+    fn a_giant_prompt_is_repeated_in_part() {
+        let steps = read(&"ä".repeat(LONGEST_ECHO));
+        assert!(said(&steps)[0].contains("bytes more"));
+        assert!(said(&steps)[0].len() < LONGEST_ECHO + 1024);
+    }
+}

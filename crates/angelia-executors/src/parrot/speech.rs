@@ -1,0 +1,131 @@
+//! What the parrot says: lines of the stream-json protocol, one JSON object each.
+
+use std::io::{self, Write};
+
+use angelia_wire::limits::KEEP;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+/// The parrot's own version is ours.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Words, as other agents count tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) heard: u64,
+    pub(super) said: u64,
+}
+
+impl Words {
+    pub(super) fn count(text: &str) -> u64 {
+        text.split_whitespace().count() as u64
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.heard += more.heard;
+        self.said += more.said;
+    }
+
+    pub(super) fn as_usage(self) -> Value {
+        json!({"input_tokens": self.heard, "output_tokens": self.said,
+            "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0})
+    }
+
+    /// By model; empty while nothing was counted, as the protocol has it.
+    pub(super) fn by_model(self, model: &str) -> Value {
+        let mut models = Map::new();
+        if self != Self::default() {
+            let counts = json!({"inputTokens": self.heard, "outputTokens": self.said,
+                "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0, "costUSD": 0});
+            models.insert(model.to_owned(), counts);
+        }
+        Value::Object(models)
+    }
+}
+
+/// Stdout, and the name of the conversation that nearly every line carries.
+#[derive(Debug)]
+pub(super) struct Voice<W> {
+    out: W,
+    line: Vec<u8>,
+    session: String,
+}
+
+impl<W: Write> Voice<W> {
+    pub(super) fn new(out: W, session: String) -> Self {
+        Self {
+            out,
+            line: Vec::new(),
+            session,
+        }
+    }
+
+    pub(super) fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// A line of the conversation: the session's name and an id of its own are added.
+    pub(super) fn say(&mut self, mut line: Value) -> io::Result<()> {
+        line["session_id"] = Value::from(self.session.as_str());
+        if line.get("uuid").is_none() {
+            line["uuid"] = Value::from(new_id());
+        }
+        self.bare(&line)
+    }
+
+    /// A line about the connection, which carries neither.
+    pub(super) fn bare(&mut self, line: &Value) -> io::Result<()> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, line)?;
+        self.line.push(b'\n');
+        self.out.write_all(&self.line)?;
+        self.out.flush()?;
+        if self.line.capacity() > KEEP {
+            self.line = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// How far a message of the sender has come.
+    pub(super) fn lifecycle(&mut self, message: Option<&str>, state: &str) -> io::Result<()> {
+        match message {
+            Some(id) => {
+                self.say(json!({"type": "command_lifecycle", "command_uuid": id, "state": state}))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A `user` line: what the conversation was told, not what a person said.
+    pub(super) fn told(&mut self, content: &Value, more: Value) -> io::Result<()> {
+        let mut line = json!({"type": "user", "message": {"role": "user", "content": content},
+            "parent_tool_use_id": null, "timestamp": jiff::Timestamp::now().to_string()});
+        extend(&mut line, more);
+        self.say(line)
+    }
+
+    pub(super) fn agreed(&mut self, request: &Value, response: Option<Value>) -> io::Result<()> {
+        let mut line = json!({"type": "control_response",
+            "response": {"subtype": "success", "request_id": request}});
+        if let Some(response) = response {
+            line["response"]["response"] = response;
+        }
+        self.bare(&line)
+    }
+
+    pub(super) fn refused(&mut self, request: &Value, error: &str) -> io::Result<()> {
+        self.bare(&json!({"type": "control_response",
+            "response": {"subtype": "error", "request_id": request, "error": error}}))
+    }
+}
+
+/// Adds the fields of one object to another.
+pub(super) fn extend(line: &mut Value, more: Value) {
+    if let (Some(line), Value::Object(more)) = (line.as_object_mut(), more) {
+        line.extend(more);
+    }
+}
+
+pub(super) fn new_id() -> String {
+    Uuid::new_v4().to_string()
+}

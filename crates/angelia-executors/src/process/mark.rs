@@ -1,0 +1,132 @@
+//! The mark every process of an agent carries in its environment, and by which it is found again.
+//!
+//! `ANGELIA_AGENT=<home id>:<owner id>:<agent id>` is inherited by whatever the agent starts, also
+//! by a tool's grandchild in a session of its own, and the kernel shows it long after everybody in
+//! between has gone.
+
+use std::{fmt, str::FromStr};
+
+/// The variable that carries the mark.
+pub const VARIABLE: &str = "ANGELIA_AGENT";
+
+/// The value that stands in place of a mark in a process which must outlive the agent that
+/// happened to start it (a daemon). A sweep leaves it and everything below it alone. Leaving the
+/// variable out would not do: its parent may still be an agent's shell, and descendants are swept.
+pub const RELEASED: &str = "released";
+
+const LONGEST_ID: usize = 64;
+
+/// Why a text is no mark, or no part of one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MarkError {
+    #[error("`{0}` cannot be part of a process mark; use 1 to 64 letters, digits, `-`, `_` or `.`")]
+    Id(String),
+    #[error("`{0}` is not a process mark; it should read `<home id>:<owner id>:<agent id>`")]
+    Shape(String),
+}
+
+/// Declares one part of the mark: a checked string without the separator.
+macro_rules! id {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            pub fn new(id: &str) -> Result<Self, MarkError> {
+                let fits = (1..=LONGEST_ID).contains(&id.len())
+                    && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+                if fits { Ok(Self(id.into())) } else { Err(MarkError::Id(id.to_owned())) }
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+id! {
+    /// One `$ANGELIA_HOME`. Homes never touch each other's processes.
+    HomeId
+}
+id! {
+    /// One run of an angelia process: fresh at every start, so that a dead owner stays dead.
+    OwnerId
+}
+id! {
+    /// One agent process of an owner.
+    AgentId
+}
+
+/// Whose process this is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Mark {
+    pub home: HomeId,
+    pub owner: OwnerId,
+    pub agent: AgentId,
+}
+
+impl Mark {
+    /// The variable and its value, for environments that are not inherited (an MCP server's `env`).
+    pub fn variable(&self) -> (&'static str, String) {
+        (VARIABLE, self.to_string())
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.home, self.owner, self.agent)
+    }
+}
+
+impl FromStr for Mark {
+    type Err = MarkError;
+
+    fn from_str(text: &str) -> Result<Self, MarkError> {
+        let mut parts = text.split(':');
+        match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(home), Some(owner), Some(agent), None) => Ok(Self {
+                home: HomeId::new(home)?,
+                owner: OwnerId::new(owner)?,
+                agent: AgentId::new(agent)?,
+            }),
+            _ => Err(MarkError::Shape(text.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let mark: Mark = "home-1:0199_a.b:agent-7".parse().unwrap();
+        assert_eq!(mark.owner.as_str(), "0199_a.b");
+        assert_eq!(mark.to_string().parse(), Ok(mark.clone()));
+        assert_eq!(
+            mark.variable(),
+            ("ANGELIA_AGENT", "home-1:0199_a.b:agent-7".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_would_be_ambiguous_is_refused() {
+        let long = "x".repeat(65);
+        for text in [
+            "", "a", "a:b", "a:b:c:d", "a::c", ":b:c", "a:b:", "a:b c:d", RELEASED,
+        ] {
+            assert!(text.parse::<Mark>().is_err(), "{text:?}");
+        }
+        for id in ["", "a:b", "a b", "a\n", "é", "a=b", "a/b", long.as_str()] {
+            assert!(AgentId::new(id).is_err(), "{id:?}");
+        }
+    }
+}

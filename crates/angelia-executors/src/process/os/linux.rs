@@ -1,0 +1,367 @@
+//! Linux: `/proc` shows every process's environment, and a pidfd names a process for good.
+
+use std::{
+    fmt::Write as _,
+    fs::{self, File},
+    io::{self, Read as _},
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use memchr::memmem;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open, pidfd_send_signal,
+};
+use tokio::time::sleep;
+
+use super::{
+    super::mark::{self, Mark},
+    Row, StartTime,
+};
+
+/// How often to look whether a process has gone. (Waiting on the pidfd would need unsafe code.)
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// How often, and how long apart, to look at a process that is between two programs.
+const EXEC_LOOKS: usize = 50;
+const EXEC_PAUSE: Duration = Duration::from_micros(100);
+/// How often an environment must look empty, beyond the first time, to be believed.
+const EMPTY_LOOKS: usize = 3;
+
+/// Longer environments do not exist: the kernel's limit for arguments and environment is 6 MiB.
+const LONGEST_FILE: usize = 8 * 1024 * 1024;
+
+/// Nothing to keep: the environment of the processes is the ledger.
+#[expect(clippy::unnecessary_wraps, reason = "on macOS this writes a file")]
+pub(in super::super) fn record(_ledger: &Path, _mark: &Mark, _leader: Pid) -> io::Result<()> {
+    Ok(())
+}
+
+pub(in super::super) fn forget(_ledger: &Path, _mark: &Mark) {}
+
+pub(in super::super) fn start_time(pid: Pid) -> Option<StartTime> {
+    Proc::default().stat(pid).map(|stat| stat.row.start)
+}
+
+/// Our user's processes that carry a wanted mark.
+pub(in super::super) fn marked(_ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
+    let mut proc = Proc::default();
+    let mut found = Vec::new();
+    for pid in pids() {
+        let mut is_wanted = || proc.mark(pid).is_some_and(|mark| wanted(&mark));
+        if !is_wanted() || !is_our_users(pid) {
+            continue;
+        }
+        // Asked again with the process in hand: before, the pid could still change owners.
+        if let Some(handle) = Handle::open(pid)
+            && is_wanted()
+        {
+            found.push(handle);
+        }
+    }
+    found
+}
+
+/// Everything that runs.
+pub(in super::super) fn table() -> Vec<Row> {
+    let mut proc = Proc::default();
+    pids()
+        .filter_map(|pid| proc.stat(pid))
+        .filter(|stat| !stat.dead)
+        .map(|stat| stat.row)
+        .collect()
+}
+
+/// Whether the process has been exempted from sweeps, with everything below it.
+pub(in super::super) fn is_released(pid: Pid) -> bool {
+    Proc::default()
+        .variable(pid)
+        .is_some_and(|value| value == mark::RELEASED.as_bytes())
+}
+
+/// A hold on one process, which nobody who gets its pid later can be mistaken for.
+#[derive(Debug)]
+pub(in super::super) struct Handle {
+    row: Row,
+    /// `None` on kernels without pidfds (before 5.3): there the start time is compared before
+    /// every signal.
+    pidfd: Option<OwnedFd>,
+}
+
+impl Handle {
+    /// Takes hold of whoever has this pid now. What is read from `/proc` *afterwards* is about the
+    /// process in hand, or the process in hand is dead and cannot be signalled any more.
+    pub(in super::super) fn open(pid: Pid) -> Option<Self> {
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
+        let stat = Proc::default().stat(pid).filter(|stat| !stat.dead)?;
+        Some(Self {
+            row: stat.row,
+            pidfd,
+        })
+    }
+
+    pub(in super::super) fn pid(&self) -> Pid {
+        self.row.pid
+    }
+
+    pub(in super::super) fn row(&self) -> &Row {
+        &self.row
+    }
+
+    /// Whether the pid still belongs to this process, and it has not ended.
+    pub(in super::super) fn is_current(&self) -> bool {
+        let now = Proc::default().stat(self.row.pid);
+        now.is_some_and(|stat| !stat.dead && stat.row.start == self.row.start)
+    }
+
+    /// Signals this process and no other. If it is gone there is nothing to do.
+    pub(in super::super) fn signal(&self, signal: Signal) {
+        _ = match &self.pidfd {
+            Some(pidfd) => pidfd_send_signal(pidfd, signal),
+            None if self.is_current() => kill_process(self.row.pid, signal),
+            None => Ok(()),
+        };
+    }
+
+    /// Waits until it has ended.
+    pub(in super::super) async fn gone(&self) {
+        while self.is_current() {
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+/// The processes (not the threads) in `/proc`.
+fn pids() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").inspect_err(|error| {
+        tracing::warn!(%error, "/proc cannot be read: leftover agent processes are not found");
+    });
+    entries
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(Pid::from_raw)
+}
+
+/// As root we could read, and kill, everybody's.
+fn is_our_users(pid: Pid) -> bool {
+    let folder = fs::metadata(format!("/proc/{}", pid.as_raw_nonzero()));
+    folder.is_ok_and(|folder| folder.uid() == geteuid().as_raw())
+}
+
+struct Stat {
+    row: Row,
+    /// A zombie: it only waits for its parent.
+    dead: bool,
+    environment: Environment,
+}
+
+/// What it means when the environment of a process reads as nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Environment {
+    /// A kernel thread or a zombie.
+    None,
+    /// There are no variables; or, rarely, the kernel is just about to set them up.
+    Empty,
+    /// It is executing a program this very moment, and between the old one and the new.
+    Pending,
+}
+
+/// Reads files of `/proc`, through the same two buffers from process to process.
+#[derive(Default)]
+struct Proc {
+    path: String,
+    bytes: Vec<u8>,
+    read: usize,
+}
+
+impl Proc {
+    fn mark(&mut self, pid: Pid) -> Option<Mark> {
+        std::str::from_utf8(self.variable(pid)?).ok()?.parse().ok()
+    }
+
+    /// The value of our variable in the environment the process was started with.
+    fn variable(&mut self, pid: Pid) -> Option<&[u8]> {
+        let mut looked_empty = 0;
+        for _ in 0..EXEC_LOOKS {
+            // Other users' processes, and those that hide, cannot be read: they carry nothing.
+            self.load(pid, "environ")?;
+            if self.read > 0 {
+                return value_of(&self.bytes[..self.read], mark::VARIABLE);
+            }
+            match self.stat(pid)?.environment {
+                Environment::None => return None,
+                Environment::Empty if looked_empty == EMPTY_LOOKS => return None,
+                Environment::Empty => looked_empty += 1,
+                Environment::Pending => looked_empty = 0,
+            }
+            thread::sleep(EXEC_PAUSE);
+        }
+        None
+    }
+
+    fn stat(&mut self, pid: Pid) -> Option<Stat> {
+        self.load(pid, "stat")?;
+        parse_stat(pid, &self.bytes[..self.read])
+    }
+
+    fn load(&mut self, pid: Pid, file: &str) -> Option<()> {
+        self.path.clear();
+        write!(self.path, "/proc/{}/{file}", pid.as_raw_nonzero()).ok()?;
+        let mut source = File::open(&self.path).ok()?;
+        self.read = 0;
+        loop {
+            if self.read == self.bytes.len() {
+                if self.read >= LONGEST_FILE {
+                    return None;
+                }
+                self.bytes.resize((self.read * 2).max(16 * 1024), 0);
+            }
+            match source.read(&mut self.bytes[self.read..]) {
+                Ok(0) => return Some(()),
+                Ok(read) => self.read += read,
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// The first `name=value` in a NUL-separated block; like `getenv`.
+fn value_of<'a>(block: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    memmem::find_iter(block, name).find_map(|at| {
+        let starts_an_entry = at == 0 || block[at - 1] == 0;
+        let value = block[at + name.len()..]
+            .strip_prefix(b"=")
+            .filter(|_| starts_an_entry)?;
+        Some(&value[..memchr::memchr(0, value).unwrap_or(value.len())])
+    })
+}
+
+/// `pid (name) state ppid …` (see proc(5)). The name may hold anything, also blanks and parentheses.
+fn parse_stat(pid: Pid, line: &[u8]) -> Option<Stat> {
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    let after_name = &line[memchr::memrchr(b')', line)? + 1..];
+    // The manual counts from 1, and the name is field 2.
+    let mut fields = std::str::from_utf8(after_name)
+        .ok()?
+        .split_ascii_whitespace();
+    let state = fields.next()?;
+    let mut numbers = fields.map(|field| field.parse::<u64>().unwrap_or(0));
+    let parent = i32::try_from(numbers.next()?).ok().and_then(Pid::from_raw);
+    let flags = numbers.nth(9 - 5)?;
+    let start = StartTime(numbers.nth(22 - 10)?);
+    let env_start = numbers.nth(50 - 23)?;
+    let env_end = numbers.next()?;
+
+    let dead = matches!(state, "Z" | "X" | "x");
+    let environment = if dead || flags & KERNEL_THREAD != 0 {
+        Environment::None
+    } else if env_end != 0 && env_start == env_end {
+        Environment::Empty
+    } else {
+        Environment::Pending
+    };
+    Some(Stat {
+        row: Row { pid, parent, start },
+        dead,
+        environment,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(raw: i32) -> Pid {
+        Pid::from_raw(raw).unwrap()
+    }
+
+    fn ourselves() -> Pid {
+        rustix::process::getpid()
+    }
+
+    #[test]
+    fn only_a_whole_variable_is_found() {
+        let block = b"PATH=/bin\0X_ANGELIA_AGENT=no\0ANGELIA_AGENTS=no\0NOTE=ANGELIA_AGENT=no\0\
+            ANGELIA_AGENT=a:b:c\0ANGELIA_AGENT=second\0";
+        assert_eq!(value_of(block, mark::VARIABLE), Some(&b"a:b:c"[..]));
+        assert_eq!(
+            value_of(b"ANGELIA_AGENT=cut off", mark::VARIABLE),
+            Some(&b"cut off"[..])
+        );
+        assert_eq!(
+            value_of(b"ANGELIA_AGENT=\0", mark::VARIABLE),
+            Some(&b""[..])
+        );
+        for block in [&b""[..], b"ANGELIA_AGENT", b"ANGELIA_AGENT\0", b"\0\0"] {
+            assert_eq!(value_of(block, mark::VARIABLE), None);
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_disguise_a_process() {
+        let stat = parse_stat(pid(42), &stat_line("a) Z 1 (b", "S", 0, [7, 8])).unwrap();
+        assert_eq!(stat.row.parent, Some(pid(7)));
+        assert_eq!(stat.row.start, StartTime(9876));
+        assert!(!stat.dead);
+        for broken in [
+            &b""[..],
+            b"42 (a",
+            b"42 (a) S",
+            b"42 (a) S x",
+            b"42 (a) S 1 2 3",
+        ] {
+            assert!(parse_stat(pid(42), broken).is_none());
+        }
+    }
+
+    #[test]
+    fn an_environment_that_is_not_there_yet_is_told_from_an_empty_one() {
+        let of = |state, flags, env| {
+            parse_stat(pid(42), &stat_line("a", state, flags, env))
+                .unwrap()
+                .environment
+        };
+        assert_eq!(of("R", 0x40_0000, [0, 0]), Environment::Pending);
+        assert_eq!(of("R", 0x40_0000, [5000, 5000]), Environment::Empty);
+        assert_eq!(of("I", 0x20_8040, [0, 0]), Environment::None);
+        assert_eq!(of("Z", 0x40_0000, [0, 0]), Environment::None);
+        // Read as empty, but now there is one: a program has just been replaced.
+        assert_eq!(of("R", 0x40_0000, [5000, 6000]), Environment::Pending);
+    }
+
+    fn stat_line(name: &str, state: &str, flags: u64, [env_start, env_end]: [u64; 2]) -> Vec<u8> {
+        let to_22 = "1 2 3 4 5 6 7 8 20 0 1 0 9876";
+        let to_49 = "0 ".repeat(49 - 22);
+        format!("42 ({name}) {state} 7 42 42 0 -1 {flags} {to_22} {to_49}{env_start} {env_end} 0\n")
+            .into_bytes()
+    }
+
+    #[test]
+    fn the_table_holds_us_and_our_parent() {
+        let table = table();
+        let us = table.iter().find(|row| row.pid == ourselves()).unwrap();
+        assert_eq!(us.parent, rustix::process::getppid());
+        assert_eq!(Some(us.start), start_time(ourselves()));
+    }
+
+    /// Whoever got a remembered pid later has another start time, and is not touched. (With a
+    /// pidfd the kernel itself sees to that; here without.)
+    #[test]
+    fn a_recycled_pid_is_not_signalled() {
+        let us = Handle::open(ourselves()).unwrap();
+        assert!(us.is_current());
+        let recycled = Row {
+            start: StartTime(us.row.start.0 - 1),
+            ..us.row
+        };
+        let remembered = Handle {
+            row: recycled,
+            pidfd: None,
+        };
+        assert!(!remembered.is_current());
+        remembered.signal(Signal::KILL); // would be the end of this test
+    }
+}

@@ -1,0 +1,252 @@
+//! macOS: no `/proc` and no pidfds. `ps` gives the process table, and a ledger on disk remembers
+//! which pids (with their start times) belong to which mark.
+//!
+//! Untested on a real macOS; the tests run it on Linux, whose `ps` understands the same options.
+//! Weaker than Linux in two ways: a descendant that left its parent *and* was born after the last
+//! note in the ledger is not found, and start times are in whole seconds.
+
+use std::{
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use jiff::civil::DateTime;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tokio::time::sleep;
+
+use super::{super::mark::Mark, Row, StartTime};
+
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Notes the leader of a mark and all its present descendants.
+pub(in super::super) fn record(ledger: &Path, mark: &Mark, leader: Pid) -> io::Result<()> {
+    let table = table();
+    let mut family: Vec<&Row> = table.iter().filter(|row| row.pid == leader).collect();
+    let mut next = 0;
+    while let Some(parent) = family.get(next).map(|row| row.pid) {
+        family.extend(table.iter().filter(|row| row.parent == Some(parent)));
+        next += 1;
+    }
+    let mut lines = String::new();
+    for row in family {
+        _ = writeln!(lines, "{} {}", row.pid.as_raw_nonzero(), row.start.0);
+    }
+    fs::create_dir_all(ledger)?;
+    fs::write(page(ledger, mark), lines)
+}
+
+/// Drops the page of a mark that has nothing left.
+pub(in super::super) fn forget(ledger: &Path, mark: &Mark) {
+    _ = fs::remove_file(page(ledger, mark));
+}
+
+pub(in super::super) fn start_time(pid: Pid) -> Option<StartTime> {
+    row_of(pid).map(|row| row.start)
+}
+
+/// The processes that the ledger holds under a wanted mark and that still are the same.
+pub(in super::super) fn marked(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
+    let Ok(pages) = fs::read_dir(ledger) else {
+        return Vec::new();
+    };
+    let marks = pages.filter_map(|page| page.ok()?.file_name().to_str()?.parse::<Mark>().ok());
+    let mut found = Vec::new();
+    for mark in marks.filter(|mark| wanted(mark)) {
+        let text = fs::read_to_string(page(ledger, &mark)).unwrap_or_default();
+        let before = found.len();
+        found.extend(
+            text.lines()
+                .filter_map(parse_entry)
+                .filter_map(|(pid, start)| {
+                    Handle::open(pid).filter(|handle| handle.row.start == start)
+                }),
+        );
+        if found.len() == before {
+            forget(ledger, &mark);
+        }
+    }
+    found
+}
+
+/// Everything that runs.
+pub(in super::super) fn table() -> Vec<Row> {
+    ps(&["-ax"])
+}
+
+/// Environments cannot be read here, so nobody can be seen to be released.
+pub(in super::super) fn is_released(_pid: Pid) -> bool {
+    false
+}
+
+/// A process by pid and start time; both are compared right before every signal.
+#[derive(Debug)]
+pub(in super::super) struct Handle {
+    row: Row,
+}
+
+impl Handle {
+    pub(in super::super) fn open(pid: Pid) -> Option<Self> {
+        row_of(pid).map(|row| Self { row })
+    }
+
+    pub(in super::super) fn pid(&self) -> Pid {
+        self.row.pid
+    }
+
+    pub(in super::super) fn row(&self) -> &Row {
+        &self.row
+    }
+
+    pub(in super::super) fn is_current(&self) -> bool {
+        row_of(self.row.pid).is_some_and(|row| row.start == self.row.start)
+    }
+
+    pub(in super::super) fn signal(&self, signal: Signal) {
+        if self.is_current() {
+            _ = kill_process(self.row.pid, signal);
+        }
+    }
+
+    pub(in super::super) async fn gone(&self) {
+        // The cheap question first: `ps` is only asked while somebody has the pid.
+        while test_kill_process(self.row.pid).is_ok() && self.is_current() {
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+fn page(ledger: &Path, mark: &Mark) -> PathBuf {
+    ledger.join(mark.to_string())
+}
+
+fn parse_entry(line: &str) -> Option<(Pid, StartTime)> {
+    let (pid, start) = line.split_once(' ')?;
+    Some((
+        Pid::from_raw(pid.parse().ok()?)?,
+        StartTime(start.parse().ok()?),
+    ))
+}
+
+fn row_of(pid: Pid) -> Option<Row> {
+    ps(&["-p", &pid.as_raw_nonzero().to_string()])
+        .first()
+        .copied()
+}
+
+fn ps(which: &[&str]) -> Vec<Row> {
+    // One `-o` per column: in a list, BSD takes everything after the first `=` for a heading.
+    const COLUMNS: [&str; 8] = ["-o", "pid=", "-o", "ppid=", "-o", "stat=", "-o", "lstart="];
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this folder is the home of child processes"
+    )]
+    let mut command = Command::new("/bin/ps");
+    // Times in one zone and one language, whatever the person's are.
+    let command = command.env_clear().envs([("LC_ALL", "C"), ("TZ", "UTC")]);
+    match command.args(which).args(COLUMNS).output() {
+        Ok(output) => String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .filter_map(parse_row)
+            .collect(),
+        Err(error) => {
+            tracing::warn!(%error, "`/bin/ps` cannot be run: leftover agent processes are not found");
+            Vec::new()
+        }
+    }
+}
+
+/// `  512     1 Ss   Sun Nov 15 20:04:11 2026`; zombies are left out.
+fn parse_row(line: &str) -> Option<Row> {
+    let mut fields = line.split_ascii_whitespace();
+    let pid = Pid::from_raw(fields.next()?.parse().ok()?)?;
+    let parent = Pid::from_raw(fields.next()?.parse().ok()?);
+    if fields.next()?.starts_with('Z') {
+        return None;
+    }
+    let started = fields.collect::<Vec<_>>().join(" ");
+    let started = DateTime::strptime("%a %b %d %H:%M:%S %Y", started).ok()?;
+    let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    let seconds = epoch.duration_until(started).as_secs();
+    Some(Row {
+        pid,
+        parent,
+        start: StartTime(u64::try_from(seconds).ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(raw: i32) -> Pid {
+        Pid::from_raw(raw).unwrap()
+    }
+
+    #[test]
+    fn a_line_of_ps() {
+        let row = parse_row("  512     1 Ss   Thu Jan  1 00:01:05 1970").unwrap();
+        assert_eq!(
+            row,
+            Row {
+                pid: pid(512),
+                parent: Some(pid(1)),
+                start: StartTime(65)
+            }
+        );
+        assert_eq!(
+            parse_row("1 0 Ss Sat Nov 15 20:04:11 2025").unwrap().parent,
+            None
+        );
+        assert!(parse_row("7 1 Z+ Thu Jan  1 00:01:05 1970").is_none());
+        for broken in [
+            "",
+            "x",
+            "1 1",
+            "1 1 S",
+            "1 1 S yesterday",
+            "0 0 S Thu Jan 1 00:00:00 1970",
+        ] {
+            assert!(parse_row(broken).is_none(), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn the_ledger_gives_back_who_is_still_the_same() {
+        if !Path::new("/bin/ps").exists() {
+            return; // a minimal Linux; on macOS it is part of the system
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mark: Mark = "home:owner:agent".parse().unwrap();
+        let us = rustix::process::getpid();
+        let find = || marked(folder.path(), &|found| *found == mark);
+
+        record(folder.path(), &mark, us).unwrap();
+        let found = find();
+        let ours = found.iter().find(|handle| handle.pid() == us).unwrap();
+        assert!(ours.is_current() && !is_released(us));
+        assert_eq!(Some(ours.row().start), start_time(us));
+        assert!(marked(folder.path(), &|_| false).is_empty());
+
+        // The same pid with another start time is somebody else: not found, and forgotten.
+        let strange = format!("{} 1\n", us.as_raw_nonzero());
+        fs::write(page(folder.path(), &mark), strange).unwrap();
+        assert!(find().is_empty());
+        assert!(!page(folder.path(), &mark).exists());
+    }
+
+    #[tokio::test]
+    async fn a_recycled_pid_is_not_signalled() {
+        let us = rustix::process::getpid();
+        let row = Row {
+            pid: us,
+            parent: None,
+            start: StartTime(1),
+        };
+        let remembered = Handle { row };
+        remembered.signal(Signal::KILL); // would be the end of this test
+        remembered.gone().await;
+    }
+}

@@ -1,0 +1,30 @@
+//! What the system knows about processes. One file per system, with the same functions.
+
+use rustix::process::Pid;
+
+#[cfg(target_os = "linux")]
+mod linux;
+// Also built for Linux's tests, which is the only testing it gets.
+#[cfg(any(target_os = "macos", all(test, target_os = "linux")))]
+mod macos;
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::{Handle, forget, is_released, marked, record, start_time, table};
+#[cfg(target_os = "macos")]
+pub(super) use macos::{Handle, forget, is_released, marked, record, start_time, table};
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!("process supervision is written for Linux and macOS; add a file to process/os/");
+
+/// When a process was started, in the system's own unit; only good for comparing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StartTime(u64);
+
+/// One line of the process table. Two equal rows are the same process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) pid: Pid,
+    /// `None` at the top, and for processes started from outside a container.
+    pub(super) parent: Option<Pid>,
+    pub(super) start: StartTime,
+}

@@ -1,0 +1,173 @@
+//! The last words of a child: what it wrote to stderr, bounded, for the failure that quotes it.
+
+use std::{
+    borrow::Cow,
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+const KEPT_BYTES: usize = 64 * 1024;
+const KEPT_LINES: usize = 200;
+const CHUNK: usize = 8 * 1024;
+
+/// The end of a child's stderr; cheap to clone, still readable when the child is gone.
+#[derive(Clone, Debug, Default)]
+pub struct StderrTail(Arc<Mutex<Ring>>);
+
+impl StderrTail {
+    /// At most the last 64 KiB and 200 lines, through the caller's redaction.
+    pub fn tail(&self, redact: impl for<'a> FnOnce(&'a str) -> Cow<'a, str>) -> String {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner).text();
+        redact(&text).into_owned()
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(bytes);
+    }
+}
+
+/// Reads a pipe to its end into the tail, so that the child never waits for us.
+pub(super) async fn drain(mut pipe: impl AsyncRead + Unpin, tail: StderrTail) {
+    let mut chunk = vec![0; CHUNK];
+    // A read error means the pipe is no use any more, like its end.
+    while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
+        tail.push(&chunk[..read]);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    bytes: VecDeque<u8>,
+    /// Something has been forgotten, so the first byte may be in the middle of a word.
+    cut: bool,
+}
+
+impl Ring {
+    fn push(&mut self, bytes: &[u8]) {
+        let bytes = match bytes.len().checked_sub(KEPT_BYTES) {
+            Some(excess @ 1..) => {
+                self.cut = true;
+                &bytes[excess..]
+            }
+            _ => bytes,
+        };
+        let excess = (self.bytes.len() + bytes.len()).saturating_sub(KEPT_BYTES);
+        if excess > 0 {
+            self.cut = true;
+            self.bytes.drain(..excess);
+        }
+        self.bytes.extend(bytes);
+    }
+
+    fn text(&mut self) -> String {
+        let mut bytes: &[u8] = self.bytes.make_contiguous();
+        if self.cut {
+            bytes = after_the_cut(bytes);
+        }
+        if let Some(start) = start_of_last_lines(bytes) {
+            bytes = &bytes[start..];
+        }
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+/// Leaves out the line that was cut into, or, if there is only that line, its first word: half a
+/// secret is one that redaction does not recognise.
+fn after_the_cut(bytes: &[u8]) -> &[u8] {
+    let end_of_line = bytes
+        .iter()
+        .position(|&b| b == b'\n')
+        .filter(|&end| end + 1 < bytes.len());
+    let end = end_of_line.or_else(|| bytes.iter().position(u8::is_ascii_whitespace));
+    end.map_or(&[], |end| &bytes[end + 1..])
+}
+
+/// Where the last [`KEPT_LINES`] lines begin, if there are more.
+fn start_of_last_lines(bytes: &[u8]) -> Option<usize> {
+    let ends_with_newline = usize::from(bytes.ends_with(b"\n"));
+    memchr::memrchr_iter(b'\n', bytes)
+        .nth(KEPT_LINES - 1 + ends_with_newline)
+        .map(|at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tail_of(chunks: &[&[u8]]) -> String {
+        let tail = StderrTail::default();
+        for chunk in chunks {
+            tail.push(chunk);
+        }
+        tail.tail(|text| text.into())
+    }
+
+    #[test]
+    fn short_output_is_kept_as_it_is() {
+        assert_eq!(tail_of(&[]), "");
+        assert_eq!(tail_of(&[b"one\ntwo", b"\nhalf"]), "one\ntwo\nhalf");
+        assert_eq!(tail_of(&[b"bad \xff byte\n"]), "bad \u{fffd} byte\n");
+    }
+
+    #[test]
+    fn the_last_200_lines_are_kept() {
+        let lines: Vec<String> = (0..300).map(|n| format!("line {n}")).collect();
+        for end in ["", "\n"] {
+            let kept = tail_of(&[lines.join("\n").as_bytes(), end.as_bytes()]);
+            assert_eq!(kept, lines[100..].join("\n") + end);
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_however_the_bytes_arrive() {
+        for chunk in [1000, KEPT_BYTES, KEPT_BYTES + 1, 5 * KEPT_BYTES] {
+            let tail = StderrTail::default();
+            for _ in 0..10 {
+                tail.push(&vec![b'x'; chunk]);
+                tail.push(b"\n");
+            }
+            let ring = tail.0.lock().unwrap();
+            assert!(ring.bytes.len() <= KEPT_BYTES);
+            assert!(ring.bytes.capacity() <= 2 * KEPT_BYTES);
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_into_is_left_out() {
+        let mut filler = "x".repeat(KEPT_BYTES);
+        filler.push_str("\nthe end\n");
+        assert_eq!(
+            tail_of(&[b"key=sk-secret ", filler.as_bytes()]),
+            "the end\n"
+        );
+        // Only one line: its first word may be half a secret.
+        let filler = "y ".repeat(KEPT_BYTES / 2 - 2);
+        let kept = tail_of(&[b"sk-secret ", filler.as_bytes()]);
+        assert!(kept.starts_with("y y"), "{}", &kept[..20]);
+        assert_eq!(tail_of(&[&vec![b'z'; KEPT_BYTES + 1]]), "");
+    }
+
+    #[test]
+    fn redaction_sees_the_whole_text() {
+        let tail = StderrTail::default();
+        tail.push(b"token sk-");
+        tail.push(b"123\n");
+        assert_eq!(
+            tail.tail(|text| text.replace("sk-123", "***").into()),
+            "token ***\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_pipe_is_read_to_its_end() {
+        let tail = StderrTail::default();
+        let input = "line\n".repeat(50_000);
+        drain(input.as_bytes(), tail.clone()).await;
+        assert_eq!(tail.tail(|text| text.into()), "line\n".repeat(KEPT_LINES));
+    }
+}

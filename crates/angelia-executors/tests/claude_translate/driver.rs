@@ -1,0 +1,303 @@
+//! Recorded processes, and a reader that feeds them to a translator as an agent would.
+
+use std::{fmt::Write as _, fs, path::PathBuf};
+
+use angelia_core::{
+    model::{ApprovalKind, EventKind, Status, TextChannel},
+    ports::{Emitted, Ended},
+};
+use angelia_executors::claude::translate::{Ask, Context, Signal, Translator};
+use serde_json::Value;
+
+pub(crate) struct Fixture {
+    pub(crate) version: &'static str,
+    pub(crate) name: String,
+    /// Stdout.
+    pub(crate) lines: Vec<String>,
+    /// The uuids of the user messages on stdin; made up where the recording has none.
+    pub(crate) messages: Vec<String>,
+}
+
+pub(crate) const VERSIONS: [&str; 2] = ["2.1.197", "2.1.325"];
+
+fn folder(version: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/claude")
+        .join(version)
+}
+
+pub(crate) fn fixture(version: &'static str, name: &str) -> Fixture {
+    let read = |end: &str| fs::read_to_string(folder(version).join(format!("{name}{end}")));
+    let lines = read(".ndjson")
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    let stdin = read(".stdin.ndjson").unwrap();
+    let stdin = stdin
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let messages = stdin.filter(|line| line["type"] == "user").enumerate();
+    let messages = messages.map(|(number, line)| match line["uuid"].as_str() {
+        Some(uuid) => uuid.to_owned(),
+        None => format!("00000000-0000-4000-8000-{number:012}"),
+    });
+    Fixture {
+        version,
+        name: name.to_owned(),
+        lines,
+        messages: messages.collect(),
+    }
+}
+
+pub(crate) fn all() -> Vec<Fixture> {
+    let mut all = Vec::new();
+    for version in VERSIONS {
+        let mut names: Vec<String> = fs::read_dir(folder(version))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|file| Some(file.strip_suffix(".ndjson")?.to_owned()))
+            .filter(|name| !name.ends_with(".stdin"))
+            .collect();
+        names.sort();
+        all.extend(names.iter().map(|name| fixture(version, name)));
+    }
+    assert!(all.len() > 140, "the recordings are there");
+    all
+}
+
+pub(crate) fn translator(resumed: bool) -> Translator {
+    Translator::new(Context {
+        profile: "default".into(),
+        executor: "claude".into(),
+        resumed,
+        warm: false,
+        prefix_sha256: Some("abc".into()),
+        cwd: "/workspace".into(),
+    })
+}
+
+/// What one line, or the end of the output, led to.
+pub(crate) struct Step {
+    /// From 1; `None` at the end of the output.
+    pub(crate) line: Option<usize>,
+    pub(crate) emitted: Vec<Emitted>,
+    pub(crate) signal: Option<Signal>,
+    /// How many turns had begun.
+    pub(crate) turn: usize,
+}
+
+impl Step {
+    pub(crate) fn ended(&self) -> Option<&Ended> {
+        match &self.signal {
+            Some(Signal::Ended(ended)) => Some(ended),
+            _ => None,
+        }
+    }
+}
+
+/// Feeds the lines. The next message is begun when a turn has ended and the CLI goes on to one.
+pub(crate) fn drive(fixture: &Fixture, lines: &[String]) -> Vec<Step> {
+    let resumed = fixture.name.starts_with("resume_") || fixture.name.starts_with("carried_");
+    let mut translator = translator(resumed);
+    let mut messages = fixture.messages.iter();
+    let mut turn = 0;
+    if let Some(uuid) = messages.next() {
+        translator.begin_turn(uuid);
+        turn += 1;
+    }
+    let mut steps = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let mut emitted = Vec::new();
+        let signal = translator.line(line.as_bytes(), &mut emitted);
+        let step = Step {
+            line: Some(at + 1),
+            emitted,
+            signal,
+            turn,
+        };
+        let goes_on = || {
+            lines[at + 1..]
+                .iter()
+                .any(|line| line.contains(r#""subtype":"init""#))
+        };
+        if step.ended().is_some()
+            && goes_on()
+            && let Some(uuid) = messages.next()
+        {
+            translator.begin_turn(uuid);
+            turn += 1;
+        }
+        steps.push(step);
+    }
+    let mut emitted = Vec::new();
+    let signal = translator.end_of_output(&mut emitted);
+    steps.push(Step {
+        line: None,
+        emitted,
+        signal,
+        turn,
+    });
+    steps
+}
+
+pub(crate) fn run(fixture: &Fixture) -> Vec<Step> {
+    drive(fixture, &fixture.lines)
+}
+
+pub(crate) fn ends(steps: &[Step]) -> Vec<&Ended> {
+    steps.iter().filter_map(Step::ended).collect()
+}
+
+pub(crate) fn events(steps: &[Step]) -> impl Iterator<Item = &EventKind> {
+    let emitted = steps.iter().flat_map(|step| &step.emitted);
+    emitted.filter_map(|emitted| match emitted {
+        Emitted::Event(kind) => Some(kind),
+        _ => None,
+    })
+}
+
+/// One line per emission, behind the number of the line it came from.
+pub(crate) fn spell(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for step in steps {
+        let line = step
+            .line
+            .map_or_else(|| "eof".to_owned(), |line| line.to_string());
+        let emitted = step.emitted.iter().map(spell_emitted);
+        for said in emitted.chain(step.signal.iter().map(spell_signal)) {
+            writeln!(text, "{line:>3}  {said}").unwrap();
+        }
+    }
+    text
+}
+
+fn spell_emitted(emitted: &Emitted) -> String {
+    match emitted {
+        Emitted::Event(kind) => spell_event(kind),
+        Emitted::Activity(activity) => format!("activity {activity:?}"),
+        Emitted::Withdraw(key) => format!("withdraw {key}"),
+        Emitted::Ask(ask) => format!(
+            "ask {} {} {} subject={:?} title={:?} detail={:?} input={}",
+            match &ask.kind {
+                ApprovalKind::Tool => "tool".to_owned(),
+                ApprovalKind::Question(questions) => format!("question×{}", questions.len()),
+            },
+            ask.tool_name,
+            ask.class.as_str(),
+            ask.subject.as_deref().unwrap_or("-"),
+            ask.title,
+            ask.detail,
+            cut(ask.input.get()),
+        ),
+    }
+}
+
+fn spell_event(kind: &EventKind) -> String {
+    let channel = |channel: &TextChannel| match channel {
+        TextChannel::Answer => "text",
+        TextChannel::Reasoning => "reasoning",
+    };
+    match kind {
+        EventKind::Started(started) => format!(
+            "started model={} session={} resumed={}",
+            started.model.as_deref().unwrap_or("-"),
+            started
+                .native_session_id
+                .as_ref()
+                .map_or("-", |id| id.as_str()),
+            started.resumed,
+        ),
+        EventKind::Delta {
+            block,
+            channel: c,
+            text,
+        } => format!("{}.delta {block} {:?}", channel(c), cut(text)),
+        EventKind::Block {
+            block,
+            channel: c,
+            text,
+        } => format!("{} {block} {:?}", channel(c), cut(text)),
+        EventKind::ToolCall(call) => format!(
+            "tool.started {} {} {} title={:?} parent={} input={}",
+            call.id,
+            call.name,
+            call.class.as_str(),
+            call.title,
+            call.parent.as_ref().map_or("-", |id| id.as_str()),
+            cut(call.input.get()),
+        ),
+        EventKind::ToolResult(result) => {
+            format!(
+                "tool.finished {} ok={} {:?}",
+                result.id,
+                result.ok,
+                cut(&result.output)
+            )
+        }
+        EventKind::Plan(plan) => format!("plan {:?}", plan.items),
+        EventKind::Usage(usage) => format!(
+            "usage in={} out={} read={} write={} cost={} lane={}",
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+            usage
+                .cost_usd
+                .map_or("-".to_owned(), |cost| format!("{cost:.6}")),
+            usage.lane.as_deref().unwrap_or("-"),
+        ),
+        EventKind::Notice(notice) => {
+            format!(
+                "notice {} {} {:?}",
+                notice.level.as_str(),
+                notice.code,
+                notice.text
+            )
+        }
+        EventKind::Native { name, raw } => format!("native {name} ({} bytes)", raw.get().len()),
+        EventKind::Approval(_) | EventKind::Resolved(_) | EventKind::Finished(_) => {
+            unreachable!("only the engine says these")
+        }
+    }
+}
+
+fn spell_signal(signal: &Signal) -> String {
+    match signal {
+        Signal::Ended(ended) => {
+            let failure = match &ended.status {
+                Status::Failed(failure) => format!(
+                    " kind={} message={:?} hint={:?} retry_after={:?}",
+                    failure.kind.as_str(),
+                    cut(&failure.message),
+                    failure.hint.as_deref().unwrap_or("-"),
+                    failure.retry_after,
+                ),
+                _ => String::new(),
+            };
+            format!(
+                "=> ended {} reason={} text={:?}{failure}",
+                ended.status.as_str(),
+                ended.reason,
+                ended.text.as_deref().map_or_else(|| "-".to_owned(), cut),
+            )
+        }
+        Signal::Answered { request_id, result } => match result {
+            Ok(Some(raw)) => format!("=> answered {request_id} ({} bytes)", raw.get().len()),
+            Ok(None) => format!("=> answered {request_id}"),
+            Err(error) => format!("=> answered {request_id} error {:?}", cut(error)),
+        },
+        Signal::Asked(asked) => match &asked.ask {
+            Ask::Mcp { server, message } => format!("=> asked mcp {server} {}", cut(message.get())),
+            Ask::Hook { callback_id, .. } => format!("=> asked hook {callback_id}"),
+            Ask::Unknown { subtype, .. } => format!("=> asked unknown {subtype}"),
+        },
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(120) {
+        Some((at, _)) => format!("{}…[{}]", &text[..at], text.len()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,309 @@
+//! What holds for every recording, whole, cut off, reordered or damaged.
+
+use std::collections::{HashMap, HashSet};
+
+use angelia_core::{
+    model::{EventKind, TextChannel},
+    ports::Emitted,
+};
+use angelia_executors::claude::translate::SILENT;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::driver::{Fixture, Step, VERSIONS, all, drive, run, spell, translator};
+
+/// Every tool starts once and finishes once, behind its start; every block that had a delta gets
+/// its whole text or is withdrawn; a turn starts at most once, and ends at most once, last.
+fn check(steps: &[Step], place: &str) {
+    let turns = steps.last().map_or(0, |step| step.turn);
+    for turn in 1..=turns {
+        let steps = || steps.iter().filter(|step| step.turn == turn);
+        let mut open = HashMap::new();
+        let mut finished = HashSet::new();
+        let mut blocks: HashMap<u32, (TextChannel, bool)> = HashMap::new();
+        let (mut started, mut usages) = (0, 0);
+        for emitted in steps().flat_map(|step| &step.emitted) {
+            let Emitted::Event(kind) = emitted else {
+                continue;
+            };
+            match kind {
+                EventKind::Started(_) => started += 1,
+                EventKind::Usage(_) => usages += 1,
+                EventKind::Delta { block, channel, .. } => {
+                    let state = blocks.entry(*block).or_insert((*channel, false));
+                    assert_eq!(*state, (*channel, false), "{place}: delta behind its block");
+                }
+                EventKind::Block { block, channel, .. } => {
+                    let (its, _) = *blocks.entry(*block).or_insert((*channel, true));
+                    assert_eq!(its, *channel, "{place}: a block keeps its channel");
+                    blocks.insert(*block, (its, true));
+                }
+                EventKind::ToolCall(call) => {
+                    assert!(
+                        open.insert(call.id.clone(), ()).is_none(),
+                        "{place}: {call:?}"
+                    );
+                    assert!(!finished.contains(&call.id), "{place}: {call:?}");
+                }
+                EventKind::ToolResult(result) => {
+                    assert!(open.remove(&result.id).is_some(), "{place}: {result:?}");
+                    finished.insert(result.id.clone());
+                }
+                _ => {}
+            }
+        }
+        assert!(started <= 1, "{place}: started {started} times");
+        let mut numbers: Vec<u32> = blocks.keys().copied().collect();
+        numbers.sort_unstable();
+        assert!(
+            numbers
+                .iter()
+                .copied()
+                .eq(0..u32::try_from(numbers.len()).unwrap()),
+            "{place}"
+        );
+        let ended = steps().filter(|step| step.ended().is_some()).count();
+        assert_eq!((ended, usages), (1, 1), "{place}: turn {turn}");
+        assert!(open.is_empty(), "{place}: still open {open:?}");
+        let half: Vec<_> = blocks.iter().filter(|(_, (_, whole))| !whole).collect();
+        assert!(
+            half.is_empty(),
+            "{place}: without their whole text {half:?}"
+        );
+    }
+}
+
+fn place(fixture: &Fixture) -> String {
+    format!("{}/{}", fixture.version, fixture.name)
+}
+
+#[test]
+fn whole_recordings_keep_them() {
+    for fixture in all() {
+        check(&run(&fixture), &place(&fixture));
+    }
+}
+
+#[test]
+fn recordings_cut_at_any_line_keep_them() {
+    for fixture in all() {
+        for lines in 0..fixture.lines.len() {
+            let steps = drive(&fixture, &fixture.lines[..lines]);
+            check(&steps, &format!("{} cut after {lines}", place(&fixture)));
+        }
+    }
+}
+
+fn cut_last_lines(version: &str) {
+    for fixture in all().iter().filter(|fixture| fixture.version == version) {
+        let Some(last) = fixture.lines.last() else {
+            continue;
+        };
+        let mut translator = translator(false);
+        translator.begin_turn("u");
+        for cut in 0..last.len() {
+            let mut out = Vec::new();
+            let signal = translator.line(&last.as_bytes()[..cut], &mut out);
+            assert!(signal.is_none(), "{} at {cut}", place(fixture));
+            assert_eq!(
+                out.len(),
+                usize::from(cut > 0),
+                "{} at {cut}",
+                place(fixture)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_line_cut_at_any_byte_is_kept_and_ends_nothing_old() {
+    cut_last_lines(VERSIONS[0]);
+}
+
+#[test]
+fn a_line_cut_at_any_byte_is_kept_and_ends_nothing_new() {
+    cut_last_lines(VERSIONS[1]);
+}
+
+#[test]
+fn the_order_of_keys_means_nothing() {
+    for fixture in all() {
+        let reversed: Vec<String> = fixture.lines.iter().map(|line| reverse(line)).collect();
+        let (straight, reversed) = (run(&fixture), drive(&fixture, &reversed));
+        // Kept JSON is kept in its own order; apart from that nothing differs.
+        let plain = |steps: &[Step]| {
+            let lines = spell(steps);
+            let lines = lines
+                .lines()
+                .map(|line| line.split(" input=").next().unwrap())
+                .map(|line| line.split(" (").next().unwrap())
+                .map(|line| line.split(": {").next().unwrap().to_owned());
+            lines
+                .filter(|line| !line.contains("=> asked mcp"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(plain(&straight), plain(&reversed), "{}", place(&fixture));
+    }
+}
+
+/// The same line with the keys of every object in reverse order.
+fn reverse(line: &str) -> String {
+    fn write(value: &Value, out: &mut String) {
+        match value {
+            Value::Object(map) => {
+                out.push('{');
+                let mut entries: Vec<_> = map.iter().collect();
+                entries.sort_by(|a, b| b.0.cmp(a.0));
+                for (number, (key, value)) in entries.into_iter().enumerate() {
+                    if number > 0 {
+                        out.push(',');
+                    }
+                    out.push_str(&Value::from(key.as_str()).to_string());
+                    out.push(':');
+                    write(value, out);
+                }
+                out.push('}');
+            }
+            Value::Array(items) => {
+                out.push('[');
+                for (number, value) in items.iter().enumerate() {
+                    if number > 0 {
+                        out.push(',');
+                    }
+                    write(value, out);
+                }
+                out.push(']');
+            }
+            other => out.push_str(&other.to_string()),
+        }
+    }
+    let mut out = String::new();
+    write(&serde_json::from_str(line).unwrap(), &mut out);
+    out
+}
+
+#[test]
+fn what_is_not_passed_on_is_in_the_table() {
+    for fixture in all() {
+        for step in run(&fixture) {
+            let Some(line) = step.line else { continue };
+            if !step.emitted.is_empty() || step.signal.is_some() {
+                continue;
+            }
+            let value: Value = serde_json::from_str(&fixture.lines[line - 1]).unwrap();
+            let kind = value["type"].as_str().unwrap();
+            let subtype = match kind {
+                "stream_event" => value["event"]["type"].as_str(),
+                "user" if value["isReplay"] == true => Some("replay"),
+                "user" => Some("interrupted"),
+                _ => value["subtype"].as_str(),
+            };
+            let name = subtype.map_or(kind.to_owned(), |subtype| format!("{kind}/{subtype}"));
+            let known = SILENT.iter().any(|(silent, _)| *silent == name);
+            assert!(known, "{} line {line}: {name} is lost", place(&fixture));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Lines of any recordings in any order, repeated, with turns begun anywhere.
+    #[test]
+    fn any_sequence_of_lines_keeps_them(picks in prop::collection::vec((any::<u16>(), 0_u8..8), 1..80)) {
+        let lines = lines();
+        let mut translator = translator(false);
+        let mut steps = Vec::new();
+        let mut turn = 0;
+        let mut ended = true;
+        for (pick, dice) in picks {
+            if ended && dice == 0 {
+                turn += 1;
+                translator.begin_turn(&format!("u{turn}"));
+                ended = false;
+            }
+            let mut emitted = Vec::new();
+            let line = &lines[usize::from(pick) % lines.len()];
+            let signal = translator.line(line.as_bytes(), &mut emitted);
+            let step = Step { line: Some(0), emitted, signal, turn: if ended { 0 } else { turn } };
+            prop_assert!(step.ended().is_none() || !ended, "ended twice");
+            ended |= step.ended().is_some();
+            steps.push(step);
+        }
+        let mut emitted = Vec::new();
+        let signal = translator.end_of_output(&mut emitted);
+        prop_assert_eq!(signal.is_some(), !ended);
+        steps.push(Step { line: None, emitted, signal, turn });
+        if ended { steps.pop(); }
+        check(&steps, "any order");
+    }
+
+    /// Bytes that are no protocol at all.
+    #[test]
+    fn any_bytes_are_kept_and_end_nothing(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut translator = translator(false);
+        translator.begin_turn("u");
+        let mut out = Vec::new();
+        prop_assert!(translator.line(&bytes, &mut out).is_none());
+        let blank = bytes.iter().all(u8::is_ascii_whitespace);
+        prop_assert_eq!(out.len(), usize::from(!blank));
+    }
+
+    /// Known lines with one value replaced by something of another type.
+    #[test]
+    fn any_value_of_any_type_is_survived(pick in any::<u16>(), seed in any::<u32>(), other in 0..6_usize) {
+        let lines = lines();
+        let line = &lines[usize::from(pick) % lines.len()];
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        let other = [
+            Value::Null, Value::from(-1.5), Value::from(u64::MAX), Value::from("x"),
+            serde_json::json!([[]]), serde_json::json!({"type": {}}),
+        ][other].clone();
+        let mut countdown = seed as usize % count(&value).max(1);
+        replace(&mut value, &mut countdown, &other);
+        let mut translator = translator(false);
+        translator.begin_turn("u");
+        let mut out = Vec::new();
+        translator.line(value.to_string().as_bytes(), &mut out);
+        translator.line(value.to_string().as_bytes(), &mut out);
+        translator.end_of_output(&mut out);
+    }
+}
+
+fn lines() -> &'static [String] {
+    static LINES: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
+        all()
+            .into_iter()
+            .flat_map(|fixture| fixture.lines)
+            .collect()
+    });
+    &LINES
+}
+
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => map.values().map(|value| 1 + count(value)).sum(),
+        Value::Array(items) => items.iter().map(|value| 1 + count(value)).sum(),
+        _ => 0,
+    }
+}
+
+fn replace(value: &mut Value, countdown: &mut usize, other: &Value) {
+    let children: Vec<&mut Value> = match value {
+        Value::Object(map) => map.values_mut().collect(),
+        Value::Array(items) => items.iter_mut().collect(),
+        _ => return,
+    };
+    for child in children {
+        if *countdown == 0 {
+            *child = other.clone();
+            *countdown = usize::MAX;
+            return;
+        }
+        *countdown -= 1;
+        replace(child, countdown, other);
+        if *countdown > usize::MAX / 2 {
+            return;
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The Claude translator against everything two versions of the CLI were recorded saying.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod driver;
+mod failures;
+mod invariants;
+mod must_not_assume;
+mod snapshots;
+mod turns;

@@ -1,0 +1,439 @@
+//! Whose lines they are: turns of the CLI's own, leftovers, messages that wait; and what happens
+//! around a turn.
+
+use angelia_core::{
+    model::{Decision, EventKind, FailureKind, Status, Verdict},
+    ports::{Activity, Emitted, Ended},
+};
+use angelia_executors::claude::translate::{Signal, Translator};
+use serde_json::{Value, json};
+
+use super::driver::translator;
+
+struct Process {
+    translator: Translator,
+    out: Vec<Emitted>,
+}
+
+impl Process {
+    fn new() -> Self {
+        Self {
+            translator: translator(false),
+            out: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, uuid: &str) {
+        self.translator.begin_turn(uuid);
+        self.out.clear();
+    }
+
+    fn say(&mut self, value: &Value) -> Option<Signal> {
+        self.translator
+            .line(value.to_string().as_bytes(), &mut self.out)
+    }
+
+    fn quiet(&mut self, values: &[Value]) {
+        for value in values {
+            let signal = self.say(value);
+            assert!(signal.is_none(), "{value}: {signal:?}");
+        }
+    }
+
+    fn ends(&mut self, value: &Value) -> Ended {
+        match self.say(value) {
+            Some(Signal::Ended(ended)) => ended,
+            other => panic!("{value}: {other:?}"),
+        }
+    }
+
+    /// The text a viewer holds at the end.
+    fn shown(&self) -> String {
+        let mut blocks = std::collections::BTreeMap::new();
+        for emitted in &self.out {
+            if let Emitted::Event(EventKind::Block { block, text, .. }) = emitted {
+                blocks.insert(*block, text.to_string());
+            }
+        }
+        blocks.into_values().collect()
+    }
+
+    fn count(&self, matches: impl Fn(&EventKind) -> bool) -> usize {
+        let matches = |it: &&Emitted| matches!(it, Emitted::Event(kind) if matches(kind));
+        self.out.iter().filter(matches).count()
+    }
+}
+
+fn init() -> Value {
+    json!({"type": "system", "subtype": "init", "session_id": "s", "model": "m"})
+}
+
+fn init_for(uuid: &str) -> Value {
+    json!({"type": "system", "subtype": "init", "session_id": "s", "user_message_uuids": [uuid]})
+}
+
+fn lifecycle(uuid: &str, state: &str) -> Value {
+    json!({"type": "command_lifecycle", "command_uuid": uuid, "state": state})
+}
+
+fn text(id: &str, text: &str) -> Value {
+    json!({"type": "assistant", "message": {"id": id, "model": "m",
+        "content": [{"type": "text", "text": text}]}})
+}
+
+fn result(text: &str) -> Value {
+    json!({"type": "result", "subtype": "success", "is_error": false, "result": text})
+}
+
+fn result_for(uuid: &str, text: &str) -> Value {
+    json!({"type": "result", "subtype": "success", "is_error": false, "result": text,
+        "user_message_uuid": uuid, "user_message_uuids": [uuid]})
+}
+
+fn report(text: &str) -> Value {
+    json!({"type": "result", "subtype": "success", "is_error": false, "result": text,
+        "origin": {"kind": "task-notification"}})
+}
+
+fn task(subtype: &str, id: &str, more: &Value) -> Value {
+    let mut line = json!({"type": "system", "subtype": subtype, "task_id": id});
+    line.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    line
+}
+
+#[test]
+fn a_report_that_runs_when_we_come_is_not_our_answer() {
+    // Older versions: only the result's origin tells, so what was shown is taken back.
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[init(), text("m1", "a task ended"), report("a task ended")]);
+    process.quiet(&[init(), text("m2", "hello")]);
+    assert_eq!(
+        process.ends(&result("hello")).text.as_deref(),
+        Some("hello")
+    );
+    assert_eq!(process.shown(), "hello");
+    assert_eq!(
+        process.count(|kind| matches!(kind, EventKind::Started(_))),
+        1
+    );
+}
+
+#[test]
+fn while_our_message_waits_lines_without_its_uuid_are_not_ours() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[
+        lifecycle("u1", "queued"),
+        init(),
+        text("m1", "a report"),
+        report("a report"),
+    ]);
+    assert_eq!(
+        process.count(|kind| matches!(kind, EventKind::Block { .. })),
+        0
+    );
+    assert_eq!(
+        process.count(|kind| matches!(kind, EventKind::Started(_))),
+        0
+    );
+    assert_eq!(
+        process.count(|kind| matches!(kind, EventKind::Native { .. })),
+        2,
+        "kept"
+    );
+    process.quiet(&[
+        lifecycle("u1", "started"),
+        init_for("u1"),
+        text("m2", "hello"),
+    ]);
+    process.ends(&result_for("u1", "hello"));
+    assert_eq!(process.shown(), "hello");
+}
+
+#[test]
+fn a_turn_of_its_own_between_ours_is_told_apart() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[init()]);
+    process.ends(&result("one"));
+    process.quiet(&[init(), text("m1", "by itself")]);
+    assert!(process.translator.is_busy_elsewhere());
+    process.begin("u2");
+    process.quiet(&[
+        text("m1", "more by itself"),
+        report("by itself"),
+        init(),
+        text("m2", "two"),
+    ]);
+    process.ends(&result("two"));
+    assert_eq!(process.shown(), "two");
+}
+
+#[test]
+fn a_message_taken_into_a_running_turn_gets_its_result() {
+    let mut process = Process::new();
+    process.quiet(&[init()]);
+    process.begin("u1");
+    let replay = json!({"type": "user", "isReplay": true, "uuid": "u1",
+        "message": {"role": "user", "content": "hi"}});
+    process.quiet(&[replay, text("m1", "both")]);
+    assert_eq!(process.ends(&report("both")).text.as_deref(), Some("both"));
+    assert_eq!(
+        process.count(|kind| matches!(kind, EventKind::Started(_))),
+        1
+    );
+}
+
+#[test]
+fn the_result_of_a_message_we_gave_up_is_not_the_next_ones() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[init_for("u1"), text("m1", "never")]);
+    process.begin("u2");
+    process.quiet(&[text("m1", "mind"), result_for("u1", "never mind")]);
+    process.quiet(&[init_for("u2"), text("m2", "two")]);
+    assert_eq!(
+        process.ends(&result_for("u2", "two")).text.as_deref(),
+        Some("two")
+    );
+    assert_eq!(process.shown(), "two");
+}
+
+#[test]
+fn merged_messages_share_a_result() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[init_for("u1")]);
+    let merged = json!({"type": "result", "is_error": false, "result": "both",
+        "user_message_uuid": "u2", "user_message_uuids": ["u1", "u2"]});
+    process.ends(&merged);
+}
+
+#[test]
+fn a_message_that_never_ran_ends_its_turn() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[lifecycle("u1", "queued")]);
+    assert_eq!(
+        process.ends(&lifecycle("u1", "cancelled")).status,
+        Status::Interrupted
+    );
+    process.begin("u2");
+    let ended = process.ends(&lifecycle("u2", "discarded"));
+    assert_eq!(ended.status.failure().unwrap().kind, FailureKind::Agent);
+    // Once it runs, only its result ends it.
+    process.begin("u3");
+    process.quiet(&[
+        lifecycle("u3", "started"),
+        init_for("u3"),
+        lifecycle("u3", "cancelled"),
+    ]);
+    process.ends(&result_for("u3", "x"));
+}
+
+#[test]
+fn several_tasks_are_waited_for_and_the_last_words_count() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[init()]);
+    for id in ["b1", "b2"] {
+        process.quiet(&[task("task_started", id, &json!({"tool_use_id": "t"}))]);
+    }
+    process.quiet(&[result("launched")]);
+    let activity = Emitted::Activity(Activity::Background);
+    assert!(
+        process
+            .out
+            .iter()
+            .any(|it| format!("{it:?}") == format!("{activity:?}"))
+    );
+    let done = json!({"status": "completed"});
+    process.quiet(&[
+        task("task_notification", "b1", &done),
+        init(),
+        report("one done"),
+    ]);
+    process.quiet(&[
+        task("task_notification", "b2", &done),
+        init(),
+        text("m", "all done"),
+    ]);
+    assert_eq!(process.ends(&report("")).text.as_deref(), Some("one done"));
+}
+
+#[test]
+fn a_report_within_the_turn_is_not_waited_for_again() {
+    let mut process = Process::new();
+    process.begin("u1");
+    let requesting = json!({"type": "system", "subtype": "status", "status": "requesting"});
+    process.quiet(&[init(), requesting.clone()]);
+    process.quiet(&[task(
+        "task_started",
+        "b1",
+        &json!({"is_backgrounded": true}),
+    )]);
+    process.quiet(&[task(
+        "task_notification",
+        "b1",
+        &json!({"status": "completed"}),
+    )]);
+    process.quiet(&[requesting]);
+    process.ends(&result("told already"));
+}
+
+#[test]
+fn a_stopped_task_owes_no_report() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[
+        init(),
+        task("task_started", "b1", &json!({})),
+        result("launched"),
+    ]);
+    assert!(process.translator.in_background());
+    let ended = process.ends(&task(
+        "task_notification",
+        "b1",
+        &json!({"status": "stopped"}),
+    ));
+    assert_eq!(ended.text.as_deref(), Some("launched"));
+}
+
+#[test]
+fn a_failed_report_does_not_take_the_answer_back() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[
+        init(),
+        task("task_started", "b1", &json!({})),
+        result("launched"),
+    ]);
+    process.quiet(&[
+        task("task_notification", "b1", &json!({"status": "failed"})),
+        init(),
+    ]);
+    let failed = json!({"type": "result", "subtype": "success", "is_error": true,
+        "result": "API Error", "origin": {"kind": "task-notification"}});
+    let ended = process.ends(&failed);
+    assert_eq!(ended.status, Status::Completed);
+    assert_eq!(ended.text.as_deref(), Some("launched"));
+    let warned = |kind: &EventKind| matches!(kind, EventKind::Notice(it) if &*it.code == "background_failed");
+    assert_eq!(process.count(warned), 1);
+}
+
+#[test]
+fn an_interrupt_in_the_background_keeps_the_text() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[
+        init(),
+        task("task_started", "b1", &json!({})),
+        result("launched"),
+    ]);
+    process.quiet(&[
+        task("task_notification", "b1", &json!({"status": "completed"})),
+        init(),
+    ]);
+    let aborted = json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
+        "terminal_reason": "aborted_streaming", "errors": ["[ede_diagnostic] x"]});
+    let ended = process.ends(&aborted);
+    assert_eq!(ended.status, Status::Interrupted);
+    assert_eq!(ended.text.as_deref(), Some("launched"));
+}
+
+#[test]
+fn a_process_that_dies_in_the_background_leaves_the_answer() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[
+        init(),
+        task("task_started", "b1", &json!({})),
+        result("launched"),
+    ]);
+    let Some(Signal::Ended(ended)) = process.translator.end_of_output(&mut process.out) else {
+        panic!("not ended");
+    };
+    assert_eq!(ended.status, Status::Completed);
+    assert!(
+        process.translator.end_of_output(&mut process.out).is_none(),
+        "once"
+    );
+}
+
+#[test]
+fn the_assistant_line_wins_over_its_deltas() {
+    let stream = |event: Value| json!({"type": "stream_event", "event": event});
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[
+        init(),
+        stream(json!({"type": "message_start", "message": {"id": "m1"}})),
+        stream(
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}),
+        ),
+        stream(json!({"type": "content_block_delta", "index": 0,
+            "delta": {"type": "text_delta", "text": "Helo"}})),
+        text("m1", "Hello"),
+        // A second message in its place takes nothing settled back.
+        stream(json!({"type": "message_start", "message": {"id": "m2"}})),
+        stream(json!({"type": "content_block_delta", "index": 0,
+            "delta": {"type": "text_delta", "text": "lost"}})),
+        stream(json!({"type": "message_start", "message": {"id": "m3"}})),
+        text("m3", " world"),
+        text("m3", ""),
+    ]);
+    process.ends(&result("Hello world"));
+    assert_eq!(process.shown(), "Hello world");
+}
+
+#[test]
+fn a_line_too_long_is_said_and_ends_nothing() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.translator.too_long(70_000_000, &mut process.out);
+    let said = |kind: &EventKind| {
+        matches!(kind, EventKind::Notice(it)
+        if &*it.code == "line_too_long" && it.text.contains("70000000"))
+    };
+    assert_eq!(process.count(said), 1);
+    process.ends(&result("still here"));
+}
+
+#[test]
+fn what_is_not_json_is_kept_as_text() {
+    let mut process = Process::new();
+    process.begin("u1");
+    let line = b"warning: \xff \"quoted\"";
+    assert!(process.translator.line(line, &mut process.out).is_none());
+    let [Emitted::Event(EventKind::Native { name, raw })] = &process.out[..] else {
+        panic!("{:?}", process.out);
+    };
+    assert_eq!(&**name, "not_json");
+    assert_eq!(raw.get(), "\"warning: \u{fffd} \\\"quoted\\\"\"");
+}
+
+#[test]
+fn approvals_are_answered_once_also_between_turns() {
+    let mut process = Process::new();
+    let ask = json!({"type": "control_request", "request_id": "r1", "request":
+        {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}}});
+    process.quiet(&[ask]);
+    assert!(matches!(&process.out[..], [Emitted::Ask(ask)] if &*ask.key == "r1"));
+    assert_eq!(process.translator.pending().count(), 1);
+    let decision = Decision::new(Verdict::Deny, "nobody");
+    assert!(process.translator.answer("r1", &decision).is_some());
+    assert!(process.translator.answer("r1", &decision).is_none());
+    let cancel = json!({"type": "control_cancel_request", "request_id": "r1"});
+    process.out.clear();
+    process.quiet(&[cancel]);
+    assert!(
+        !process
+            .out
+            .iter()
+            .any(|it| matches!(it, Emitted::Withdraw(_))),
+        "answered already"
+    );
+}

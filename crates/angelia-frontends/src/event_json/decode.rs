@@ -1,0 +1,295 @@
+//! Bytes to model, for our own clients of the daemon. Fields we do not know are ignored, and an
+//! event we do not know, or not in this shape, becomes a native one: a newer daemon can be watched.
+
+use std::{borrow::Cow, sync::Arc};
+
+use angelia_core::model::{
+    Approval, ApprovalKind, EventKind, Level, NativeSessionId, Notice, Outcome, Plan, PlanItem,
+    PlanStatus, Question, RawJson, Resolution, Seq, Started, Status, TextChannel, ToolCall,
+    ToolClass, ToolId, ToolResult, TurnEvent, Verdict,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::parts::{FailureJson, QuestionJson, UsageJson};
+
+#[derive(Debug, thiserror::Error)]
+#[error("this is no event of angelia: {0}; is something else answering at this address?")]
+pub struct BadEvent(String);
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    seq: Seq,
+    #[serde(borrow)]
+    turn_id: Cow<'a, str>,
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    time: Timestamp,
+    #[serde(borrow, rename = "type")]
+    name: Cow<'a, str>,
+}
+
+/// Reads one event. What makes it an event must be there: its number, its turn, its time and type.
+pub fn read_event(json: &str) -> Result<TurnEvent, BadEvent> {
+    let head: Head<'_> = serde_json::from_str(json).map_err(|error| BadEvent(error.to_string()))?;
+    let turn = head.turn_id.parse();
+    let session = head.session_id.parse();
+    let kind = match known(&head.name, json) {
+        Some(kind) => kind,
+        None => EventKind::Native {
+            name: head.name.as_ref().into(),
+            raw: serde_json::from_str(json).map_err(|error| BadEvent(error.to_string()))?,
+        },
+    };
+    Ok(TurnEvent {
+        turn: turn.map_err(|error| BadEvent(format!("turn_id: {error}")))?,
+        session: session.map_err(|error| BadEvent(format!("session_id: {error}")))?,
+        seq: head.seq,
+        at: head.time,
+        kind,
+    })
+}
+
+/// `None`: a type we do not know, or one without what we need of it.
+fn known(name: &str, json: &str) -> Option<EventKind> {
+    use TextChannel::{Answer, Reasoning};
+    Some(match name {
+        "turn.started" => EventKind::Started(started(parse(json)?)),
+        "text.delta" => delta(parse(json)?, Answer),
+        "reasoning.delta" => delta(parse(json)?, Reasoning),
+        "text" => block(parse(json)?, Answer),
+        "reasoning" => block(parse(json)?, Reasoning),
+        "tool.started" => EventKind::ToolCall(tool_call(parse(json)?)),
+        "tool.finished" => EventKind::ToolResult(tool_result(parse(json)?)),
+        "plan" => EventKind::Plan(plan(parse(json)?)),
+        "approval.requested" => EventKind::Approval(approval(parse(json)?)?),
+        "approval.resolved" => EventKind::Resolved(resolution(&parse(json)?)?),
+        "usage" => EventKind::Usage(parse::<UsageJson>(json)?.0),
+        "notice" => EventKind::Notice(notice(parse(json)?)),
+        "native" => {
+            let NativeJson { name, raw } = parse(json)?;
+            EventKind::Native { name, raw }
+        }
+        "turn.finished" => EventKind::Finished(outcome(parse(json)?)?),
+        _ => return None,
+    })
+}
+
+fn parse<T: DeserializeOwned>(json: &str) -> Option<T> {
+    serde_json::from_str(json).ok()
+}
+
+#[derive(Deserialize)]
+struct StartedJson {
+    profile: Arc<str>,
+    executor: Arc<str>,
+    model: Option<Arc<str>>,
+    native_session_id: Option<Arc<str>>,
+    #[serde(default)]
+    resumed: bool,
+    #[serde(default)]
+    warm: bool,
+}
+
+fn started(json: StartedJson) -> Started {
+    Started {
+        profile: json.profile,
+        executor: json.executor,
+        model: json.model,
+        native_session_id: json.native_session_id.map(NativeSessionId::new),
+        resumed: json.resumed,
+        warm: json.warm,
+    }
+}
+
+#[derive(Deserialize)]
+struct TextJson {
+    block: u32,
+    text: Arc<str>,
+}
+
+fn delta(TextJson { block, text }: TextJson, channel: TextChannel) -> EventKind {
+    EventKind::Delta {
+        block,
+        channel,
+        text,
+    }
+}
+
+fn block(TextJson { block, text }: TextJson, channel: TextChannel) -> EventKind {
+    EventKind::Block {
+        block,
+        channel,
+        text,
+    }
+}
+
+#[derive(Deserialize)]
+struct ToolCallJson {
+    tool_id: Arc<str>,
+    name: Arc<str>,
+    #[serde(default)]
+    class: String,
+    input: RawJson,
+    #[serde(default)]
+    title: Arc<str>,
+    parent_tool_id: Option<Arc<str>>,
+}
+
+fn tool_call(json: ToolCallJson) -> ToolCall {
+    const CLASSES: [ToolClass; 3] = [ToolClass::Read, ToolClass::Edit, ToolClass::Execute];
+    ToolCall {
+        id: ToolId::new(json.tool_id),
+        name: json.name,
+        class: CLASSES
+            .into_iter()
+            .find(|class| class.as_str() == json.class)
+            .unwrap_or(ToolClass::Other),
+        input: json.input,
+        title: json.title,
+        parent: json.parent_tool_id.map(ToolId::new),
+    }
+}
+
+#[derive(Deserialize)]
+struct ToolResultJson {
+    tool_id: Arc<str>,
+    ok: bool,
+    #[serde(default)]
+    output: Arc<str>,
+}
+
+fn tool_result(json: ToolResultJson) -> ToolResult {
+    ToolResult {
+        id: ToolId::new(json.tool_id),
+        ok: json.ok,
+        output: json.output,
+    }
+}
+
+#[derive(Deserialize)]
+struct PlanJson {
+    items: Vec<PlanItemJson>,
+}
+
+#[derive(Deserialize)]
+struct PlanItemJson {
+    text: Arc<str>,
+    #[serde(default)]
+    status: String,
+}
+
+fn plan(json: PlanJson) -> Plan {
+    const STATUSES: [PlanStatus; 2] = [PlanStatus::InProgress, PlanStatus::Completed];
+    let item = |item: PlanItemJson| PlanItem {
+        status: STATUSES
+            .into_iter()
+            .find(|status| status.as_str() == item.status)
+            .unwrap_or(PlanStatus::Pending),
+        text: item.text,
+    };
+    Plan {
+        items: json.items.into_iter().map(item).collect(),
+    }
+}
+
+#[derive(Deserialize)]
+struct ApprovalJson {
+    approval_id: String,
+    kind: String,
+    title: Arc<str>,
+    #[serde(default)]
+    detail: Arc<str>,
+    tool_id: Option<Arc<str>>,
+    #[serde(default)]
+    questions: Vec<QuestionJson>,
+}
+
+fn approval(json: ApprovalJson) -> Option<Approval> {
+    let kind = match json.kind.as_str() {
+        "tool" => ApprovalKind::Tool,
+        "question" => {
+            ApprovalKind::Question(json.questions.into_iter().map(Question::from).collect())
+        }
+        _ => return None,
+    };
+    Some(Approval {
+        id: json.approval_id.parse().ok()?,
+        kind,
+        tool_id: json.tool_id.map(ToolId::new),
+        title: json.title,
+        detail: json.detail,
+    })
+}
+
+#[derive(Deserialize)]
+struct ResolutionJson {
+    approval_id: String,
+    verdict: String,
+    #[serde(default)]
+    by: Arc<str>,
+}
+
+fn resolution(json: &ResolutionJson) -> Option<Resolution> {
+    Some(Resolution {
+        id: json.approval_id.parse().ok()?,
+        verdict: Verdict::parse(&json.verdict)?,
+        by: Arc::clone(&json.by),
+    })
+}
+
+#[derive(Deserialize)]
+struct NoticeJson {
+    #[serde(default)]
+    level: String,
+    #[serde(default)]
+    code: Arc<str>,
+    text: Arc<str>,
+}
+
+fn notice(json: NoticeJson) -> Notice {
+    let level = if json.level == Level::Info.as_str() {
+        Level::Info
+    } else {
+        Level::Warning
+    };
+    Notice::new(level, json.code, json.text)
+}
+
+#[derive(Deserialize)]
+struct NativeJson {
+    name: Box<str>,
+    raw: RawJson,
+}
+
+#[derive(Deserialize)]
+struct FinishedJson {
+    status: String,
+    #[serde(default)]
+    text: Arc<str>,
+    #[serde(default)]
+    reason: Arc<str>,
+    failure: Option<FailureJson>,
+    resumes_at: Option<Timestamp>,
+    #[serde(default)]
+    usage: UsageJson,
+}
+
+fn outcome(json: FinishedJson) -> Option<Outcome> {
+    let status = match json.status.as_str() {
+        "completed" => Status::Completed,
+        "partial" => Status::Partial,
+        "interrupted" => Status::Interrupted,
+        "failed" => Status::Failed(json.failure?.0),
+        "parked" => Status::Parked {
+            resumes_at: json.resumes_at?,
+        },
+        _ => return None,
+    };
+    Some(Outcome {
+        status,
+        text: json.text,
+        reason: json.reason,
+        usage: json.usage.0,
+    })
+}

@@ -1,0 +1,115 @@
+//! `GET /api/turns/{id}/events`: a turn as server-sent events, live or from the record, from any
+//! number on.
+
+use std::{sync::Arc, time::Duration};
+
+use angelia_core::{
+    engine::{EventBatch, Watch},
+    model::{Seq, TurnId, TurnState},
+    ports::StoreError,
+};
+use angelia_wire::sse::Encoder;
+use axum::{
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::BytesMut;
+use futures_util::{Stream, stream};
+use serde::Deserialize;
+
+use super::{
+    super::{ApiError, ApiState, body::QueryOf},
+    Id,
+};
+use crate::event_json::{event_type, write_event};
+
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+const HEADERS: [(HeaderName, &str); 3] = [
+    (header::CONTENT_TYPE, "text/event-stream"),
+    (header::CACHE_CONTROL, "no-store"),
+    // For proxies that would otherwise collect the stream before they pass it on.
+    (HeaderName::from_static("x-accel-buffering"), "no"),
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventsQuery {
+    after: Option<Seq>,
+}
+
+pub(super) async fn events(
+    State(state): State<Arc<ApiState>>,
+    Id(turn): Id<TurnId>,
+    headers: HeaderMap,
+    QueryOf(query): QueryOf<EventsQuery>,
+) -> Result<Response, ApiError> {
+    // The header is the newer knowledge: a browser repeats the address as it was at first.
+    let after = last_event_id(&headers)?.or(query.after).unwrap_or(0);
+    let mut watch = state.engine.watch(turn, after).await?;
+    let mut first = None;
+    if after > 0 && is_over(&state, turn).await? {
+        first = watch.next().await?;
+        if first.is_none() {
+            // What makes a browser stop coming back.
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+    }
+    let body = Body::from_stream(encoded(watch, first));
+    Ok((HEADERS, body).into_response())
+}
+
+async fn is_over(state: &ApiState, turn: TurnId) -> Result<bool, ApiError> {
+    let turn = state.engine.turn(turn).await?;
+    Ok(matches!(turn.state, TurnState::Finished { .. }))
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
+    let Some(id) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    match id.to_str().map(str::trim) {
+        Ok("") => Ok(None),
+        Ok(id) if let Ok(seq) = id.parse() => Ok(Some(seq)),
+        _ => Err(ApiError::invalid(
+            "Last-Event-ID: this is not the number of an event",
+        )),
+    }
+}
+
+/// What there is, as it comes; a comment when nothing comes for a while.
+fn encoded(
+    watch: Watch,
+    first: Option<EventBatch>,
+) -> impl Stream<Item = Result<Bytes, StoreError>> {
+    stream::try_unfold((watch, first), |(mut watch, first)| async move {
+        let mut out = BytesMut::new();
+        if let Some(batch) = first {
+            encode(&batch, &mut out);
+            return Ok(Some((out.freeze(), (watch, None))));
+        }
+        match tokio::time::timeout(KEEP_ALIVE, watch.next()).await {
+            Ok(Ok(Some(batch))) => encode(&batch, &mut out),
+            Ok(Ok(None)) => return Ok(None),
+            // The client sees a cut stream and comes back for the rest.
+            Ok(Err(error)) => return Err(error),
+            Err(_nothing_new) => Encoder::new(&mut out).comment("keep-alive").end(),
+        }
+        Ok(Some((out.freeze(), (watch, None))))
+    })
+}
+
+fn encode(batch: &EventBatch, out: &mut BytesMut) {
+    let mut json = Vec::with_capacity(512);
+    for event in batch.iter() {
+        json.clear();
+        write_event(event, &mut json);
+        Encoder::new(out)
+            .id(&event.seq.to_string())
+            .event(event_type(&event.kind))
+            .data(&json)
+            .end();
+    }
+}

@@ -1,0 +1,102 @@
+//! The `input` of a turn: a string, or blocks of text and images.
+
+use std::{fmt, sync::Arc};
+
+use angelia_core::model::Content;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
+
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Never empty.
+#[derive(Debug)]
+pub(super) struct Input(pub(super) Vec<Content>);
+
+impl<'de> Deserialize<'de> for Input {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(InputVisitor).map(Self)
+    }
+}
+
+struct InputVisitor;
+
+impl<'de> Visitor<'de> for InputVisitor {
+    type Value = Vec<Content>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of blocks")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        if text.trim().is_empty() {
+            return Err(E::custom("there must be some text"));
+        }
+        Ok(vec![Content::text(text)])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Self::Value, A::Error> {
+        let mut contents = Vec::new();
+        while let Some(Block(content)) = blocks.next_element()? {
+            contents.push(content);
+        }
+        let says_something = |content: &Content| match content {
+            Content::Text(text) => !text.trim().is_empty(),
+            Content::Image { .. } => true,
+        };
+        if contents.iter().any(says_something) {
+            Ok(contents)
+        } else {
+            Err(A::Error::custom("there must be some text or an image"))
+        }
+    }
+}
+
+struct Block(Content);
+
+impl<'de> Deserialize<'de> for Block {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// All kinds at once: what belongs together is checked below, with better words.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            #[serde(rename = "type")]
+            kind: String,
+            text: Option<Arc<str>>,
+            media_type: Option<Arc<str>>,
+            data: Option<String>,
+        }
+        let fields = Fields::deserialize(deserializer)?;
+        match (
+            fields.kind.as_str(),
+            fields.text,
+            fields.media_type,
+            fields.data,
+        ) {
+            ("text", Some(text), None, None) => Ok(Self(Content::Text(text))),
+            ("text", ..) => Err(D::Error::custom("a text block has `text` and nothing else")),
+            ("image", None, Some(media_type), Some(data)) => {
+                if !IMAGES.contains(&&*media_type) {
+                    let known = IMAGES.join(", ");
+                    let message = format!("`media_type` must be one of {known}");
+                    return Err(D::Error::custom(message));
+                }
+                let data = BASE64_STANDARD.decode(data);
+                let data = data
+                    .map_err(|error| D::Error::custom(format!("`data` is not base64: {error}")))?;
+                Ok(Self(Content::Image {
+                    media_type,
+                    data: data.into(),
+                }))
+            }
+            ("image", ..) => Err(D::Error::custom(
+                "an image block has `media_type`, `data` in base64, and nothing else",
+            )),
+            (other, ..) => Err(D::Error::custom(format!(
+                "a block of type `{other}` is not known; use `text` or `image`"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `/api/profiles` and `/api/executors`: what this machine has to offer.
+
+use std::{sync::Arc, time::Duration};
+
+use angelia_core::{
+    model::{Failure, FailureKind, SessionSpec},
+    ports::{Health, Login, Wanted},
+};
+use axum::{Json, extract::State};
+use futures_util::future::join_all;
+
+use super::super::{
+    ApiState,
+    resources::{Executor, List, Profile},
+};
+
+/// A program that does not even tell its version by then is not ready.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
+
+pub(super) async fn profiles(State(state): State<Arc<ApiState>>) -> Json<List<Profile>> {
+    let profiles = state.profiles.list();
+    Json(List::whole(profiles.iter().map(Profile::from).collect()))
+}
+
+/// Asks each agent's program, so it takes as long as the slowest of them.
+pub(super) async fn executors(State(state): State<Arc<ApiState>>) -> Json<List<Executor>> {
+    let asked = state.engine.executors().iter().map(|executor| async {
+        let spec = spec(&state, executor.name()).await;
+        let health = tokio::time::timeout(PROBE_TIMEOUT, executor.probe(&spec)).await;
+        let health = health.unwrap_or_else(|_elapsed| silent());
+        Executor::new(executor.name(), health)
+    });
+    Json(List::whole(join_all(asked).await))
+}
+
+/// As the first profile of this executor would start it: that profile may name another binary.
+async fn spec(state: &ApiState, executor: &'static str) -> SessionSpec {
+    let profiles = state.profiles.list();
+    let first = profiles.iter().find(|one| *one.executor == *executor);
+    let plain = || SessionSpec::new(executor, "/");
+    let Some(profile) = first else { return plain() };
+    let wanted = Wanted {
+        profile: Some(Arc::clone(&profile.name)),
+        cwd: Some("/".into()),
+        ..Wanted::default()
+    };
+    let spec = state.profiles.spec(wanted).await;
+    spec.unwrap_or_else(|_unusable| plain())
+}
+
+fn silent() -> Health {
+    let message = "its program did not answer in time";
+    let failure = Failure::new(FailureKind::Timeout, message);
+    Health {
+        installed: None,
+        login: Login::Unknown,
+        problem: Some(failure.with_hint("`angelia doctor` shows what it does")),
+    }
+}

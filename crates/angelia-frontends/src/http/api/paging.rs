@@ -1,0 +1,54 @@
+//! Lists in pages, newest first. A page's `next` is the last id on it.
+
+use angelia_core::ports::Page;
+use serde::Deserialize;
+
+use super::super::{ApiError, resources::List};
+
+const DEFAULT: usize = 50;
+const MOST: usize = 500;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageQuery {
+    limit: Option<usize>,
+    cursor: Option<String>,
+    /// Of turns: only those of one session.
+    pub(super) session: Option<String>,
+    /// Of sessions: only the one that bears this name.
+    pub(super) name: Option<String>,
+}
+
+impl PageQuery {
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(DEFAULT).clamp(1, MOST)
+    }
+
+    /// One more than is shown tells whether there is a page after it.
+    pub(super) fn page(&self) -> Result<Page, ApiError> {
+        let before = match &self.cursor {
+            None => None,
+            Some(cursor) => Some(cursor.parse().map_err(|_| {
+                ApiError::invalid("cursor: this is not the `next` of an earlier page")
+            })?),
+        };
+        Ok(Page {
+            limit: self.limit() + 1,
+            before,
+        })
+    }
+
+    pub(super) fn list<R, T>(
+        &self,
+        records: &[R],
+        id: impl Fn(&R) -> String,
+        shown: impl Fn(&R) -> T,
+    ) -> List<T> {
+        let shown_here = &records[..records.len().min(self.limit())];
+        let more = records.len() > shown_here.len();
+        List {
+            next: shown_here.last().filter(|_| more).map(id),
+            data: shown_here.iter().map(shown).collect(),
+        }
+    }
+}

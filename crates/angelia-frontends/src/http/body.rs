@@ -1,0 +1,103 @@
+//! What a request says: its body as JSON, and the query of its address. What is wrong is named by
+//! its place.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{FromRequest, FromRequestParts, Query, Request},
+    http::{header, request::Parts},
+};
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+
+use super::ApiError;
+
+/// Product limit of a request's body.
+const LIMIT: usize = 64 << 20;
+
+/// Of a body that is too large, so much is read and thrown away: a client that writes everything
+/// before it reads would otherwise see a broken connection instead of the answer.
+const DISCARD: usize = 2 * LIMIT;
+
+/// For the whole body; from this machine even the largest takes less than a second.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The body as JSON; an empty one counts as `{}`.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        let announced = request
+            .headers()
+            .get(header::CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > DISCARD) {
+            return Err(ApiError::too_large(LIMIT));
+        }
+        let bytes = tokio::time::timeout(TIMEOUT, read(request.into_body()))
+            .await
+            .map_err(|_elapsed| ApiError::too_slow())??;
+        let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        parse(bytes).map(Self)
+    }
+}
+
+async fn read(mut body: Body) -> Result<Bytes, ApiError> {
+    let mut bytes = Vec::new();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            ApiError::invalid(format!("the body could not be read to its end: {error}"))
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        length += data.len();
+        if length <= LIMIT {
+            bytes.extend_from_slice(&data);
+        } else if length <= DISCARD {
+            bytes = Vec::new();
+        } else {
+            break;
+        }
+    }
+    if length > LIMIT {
+        return Err(ApiError::too_large(LIMIT));
+    }
+    Ok(bytes.into())
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let place = error.path().to_string();
+        let what = error.into_inner();
+        if what.is_data() && place != "." {
+            ApiError::invalid(format!("{place}: {what}"))
+        } else if what.is_data() {
+            ApiError::invalid(format!("the body: {what}"))
+        } else {
+            ApiError::invalid(format!("the body is not JSON: {what}"))
+        }
+    })?;
+    json.end()
+        .map_err(|error| ApiError::invalid(format!("the body is not one JSON value: {error}")))?;
+    Ok(value)
+}
+
+/// The part of the address after `?`.
+pub(super) struct QueryOf<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for QueryOf<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(query)) => Ok(Self(query)),
+            Err(error) => Err(ApiError::invalid(error.body_text())),
+        }
+    }
+}

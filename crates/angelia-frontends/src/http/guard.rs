@@ -1,0 +1,176 @@
+//! Who may ask at all. A page in the owner's browser can reach a loopback port too, under a name it
+//! controls and with the browser's help; so names, origins and the token are all checked, in that
+//! order.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, Method, header, uri::Authority},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::{ApiError, ApiState, TERMINAL_HEADER};
+use crate::socket::Peer;
+
+/// Where a request came in.
+#[derive(Clone, Copy, Debug)]
+pub enum Caller {
+    /// At this address of ours.
+    Tcp(SocketAddr),
+    Unix(Peer),
+}
+
+impl Caller {
+    /// The owner sits at a terminal behind this request: our own client says so, over the socket
+    /// only the owner can open, and it is not an agent's process.
+    pub(super) async fn is_terminal(&self, headers: &HeaderMap) -> bool {
+        match self {
+            Self::Tcp(_) => false,
+            Self::Unix(peer) => headers.contains_key(TERMINAL_HEADER) && !peer.is_agent().await,
+        }
+    }
+
+    /// May it decide? Agents must not answer their own questions.
+    pub(super) async fn may_decide(&self) -> Result<(), ApiError> {
+        match self {
+            Self::Unix(peer) if peer.is_agent().await => Err(ApiError::agent_decides()),
+            Self::Unix(_) | Self::Tcp(_) => Ok(()),
+        }
+    }
+}
+
+pub(super) async fn guard(
+    State(state): State<Arc<ApiState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match admit(&state, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => {
+            tracing::debug!(path = request.uri().path(), error = %refused, "request refused");
+            refused.into_response()
+        }
+    }
+}
+
+fn admit(state: &ApiState, request: &Request) -> Result<(), ApiError> {
+    let Some(caller) = request.extensions().get::<Caller>() else {
+        return Err(ApiError::internal("a listener did not say who calls"));
+    };
+    let headers = request.headers();
+    match caller {
+        Caller::Tcp(local) => {
+            check_host(state, request, *local)?;
+            check_origin(state, headers, Some(*local))?;
+            let open = request.method() == Method::GET && request.uri().path() == "/healthz";
+            if open || offered(headers).any(|token| state.token.is(token)) {
+                Ok(())
+            } else {
+                Err(ApiError::no_token())
+            }
+        }
+        Caller::Unix(peer) if peer.is_owner() => check_origin(state, headers, None),
+        Caller::Unix(_) => Err(ApiError::other_user()),
+    }
+}
+
+/// Tokens in the request, in either of the two places.
+fn offered(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let bearer = headers
+        .get_all(header::AUTHORIZATION)
+        .into_iter()
+        .filter_map(|value| {
+            let (scheme, token) = value.as_bytes().split_at_checked("Bearer ".len())?;
+            scheme
+                .eq_ignore_ascii_case(b"Bearer ")
+                .then(|| token.trim_ascii())
+        });
+    let api_key = headers
+        .get_all("x-api-key")
+        .into_iter()
+        .map(|v| v.as_bytes());
+    bearer.chain(api_key)
+}
+
+/// Every name the request gives us must be ours: the header, and the target where it has one.
+fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<(), ApiError> {
+    let mut names = request.headers().get_all(header::HOST).into_iter();
+    let (host, another) = (names.next(), names.next());
+    let host = host
+        .filter(|_| another.is_none())
+        .and_then(|host| host.to_str().ok())
+        .and_then(|host| host.parse().ok());
+    let named = host.filter(|host| is_ours(state, host, 80, Some(local)));
+    let target = request.uri().authority();
+    if named.is_some() && target.is_none_or(|target| is_ours(state, target, 80, Some(local))) {
+        Ok(())
+    } else {
+        Err(ApiError::wrong_host())
+    }
+}
+
+/// A browser says which page is asking; only our own pages and those the owner named may.
+fn check_origin(
+    state: &ApiState,
+    headers: &HeaderMap,
+    local: Option<SocketAddr>,
+) -> Result<(), ApiError> {
+    for origin in headers.get_all(header::ORIGIN) {
+        let allowed = origin.to_str().is_ok_and(|origin| {
+            let listed = &state.allowed_origins;
+            listed.iter().any(|one| one.eq_ignore_ascii_case(origin))
+                || is_own_page(state, origin, local)
+        });
+        if !allowed {
+            return Err(ApiError::foreign_origin());
+        }
+    }
+    Ok(())
+}
+
+fn is_own_page(state: &ApiState, origin: &str, local: Option<SocketAddr>) -> bool {
+    let (port, authority) = match origin.split_once("://") {
+        Some(("http", authority)) => (80, authority),
+        Some(("https", authority)) => (443, authority),
+        _ => return false,
+    };
+    authority
+        .parse()
+        .is_ok_and(|authority| is_ours(state, &authority, port, local))
+}
+
+/// A loopback name or the very address the connection came in on, with our port; or a name from
+/// the configuration.
+fn is_ours(
+    state: &ApiState,
+    name: &Authority,
+    default_port: u16,
+    local: Option<SocketAddr>,
+) -> bool {
+    if name.as_str().contains('@') {
+        return false;
+    }
+    let host = name.host();
+    let listed =
+        |one: &String| one.eq_ignore_ascii_case(host) || one.eq_ignore_ascii_case(name.as_str());
+    if state.allowed_hosts.iter().any(listed) {
+        return true;
+    }
+    let Some(local) = local else { return false };
+    if name.port_u16().unwrap_or(default_port) != local.port() {
+        return false;
+    }
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    match bare.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || address == local.ip().to_canonical(),
+        Err(_a_name) => bare.eq_ignore_ascii_case("localhost"),
+    }
+}

@@ -1,0 +1,33 @@
+//! `GET /healthz`: alive, and of which version. Over the socket also what a command needs to know
+//! before it uses this daemon instead of working by itself.
+
+use std::sync::Arc;
+
+use axum::{Extension, Json, extract::State};
+use serde::{Deserialize, Serialize};
+
+use super::{ApiState, Caller};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// `ok`.
+    pub status: String,
+    pub version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_sha256: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+}
+
+pub(super) async fn healthz(
+    State(state): State<Arc<ApiState>>,
+    Extension(caller): Extension<Caller>,
+) -> Json<Hello> {
+    let owner = matches!(caller, Caller::Unix(_));
+    Json(Hello {
+        status: "ok".to_owned(),
+        version: state.version.to_string(),
+        config_sha256: owner.then(|| state.config_sha256.to_string()),
+        pid: owner.then(std::process::id),
+    })
+}

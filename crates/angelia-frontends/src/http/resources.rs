@@ -1,0 +1,270 @@
+//! Sessions and turns as callers of `/api` see them. The same types are read by our own client, so
+//! that a command shows one thing whether a daemon or the command itself did the work.
+
+use std::path::PathBuf;
+
+use angelia_core::{
+    engine::Submitted,
+    model::{Content, SessionId, SessionRecord, Status, TurnId, TurnRecord, TurnState},
+    ports::{Health, Login, ProfileSummary},
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::event_json::{FailureJson, UsageJson, time};
+
+/// One page; `next` is what to ask for to get the page after it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct List<T> {
+    pub data: Vec<T>,
+    pub next: Option<String>,
+}
+
+impl<T> List<T> {
+    pub const fn whole(data: Vec<T>) -> Self {
+        Self { data, next: None }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    #[serde(with = "id")]
+    pub id: SessionId,
+    pub title: Option<String>,
+    pub profile: String,
+    pub executor: String,
+    pub mode: String,
+    pub model: Option<String>,
+    pub cwd: PathBuf,
+    pub permissions: String,
+    /// The agent's own name for the conversation, once it has one.
+    pub native_session_id: Option<String>,
+    #[serde(with = "id::optional")]
+    pub forked_from: Option<SessionId>,
+    #[serde(with = "time")]
+    pub created_at: Timestamp,
+    #[serde(with = "time")]
+    pub updated_at: Timestamp,
+}
+
+impl From<&SessionRecord> for Session {
+    fn from(session: &SessionRecord) -> Self {
+        let spec = &session.spec;
+        Self {
+            id: session.id,
+            title: session.title.as_deref().map(str::to_owned),
+            profile: spec.profile.to_string(),
+            executor: spec.executor.to_string(),
+            mode: spec.mode.as_str().to_owned(),
+            model: spec.model.as_deref().map(str::to_owned),
+            cwd: spec.cwd.clone(),
+            permissions: spec.permissions.level.as_str().to_owned(),
+            native_session_id: session.native.as_ref().map(ToString::to_string),
+            forked_from: session.forked_from,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    #[serde(with = "id")]
+    pub id: TurnId,
+    #[serde(with = "id")]
+    pub session_id: SessionId,
+    pub status: String,
+    #[serde(with = "time")]
+    pub created_at: Timestamp,
+    #[serde(with = "time::optional")]
+    pub finished_at: Option<Timestamp>,
+    /// What was asked; images are only counted.
+    pub input: Vec<InputPart>,
+    /// The answer, when there is one; a running turn's is in its events.
+    pub text: Option<String>,
+    pub reason: Option<String>,
+    pub usage: Option<UsageJson>,
+    pub failure: Option<FailureJson>,
+    #[serde(with = "time::optional")]
+    pub resumes_at: Option<Timestamp>,
+}
+
+/// A piece of a turn's input, as it is shown again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum InputPart {
+    Text { text: String },
+    Image { media_type: String, bytes: usize },
+}
+
+impl From<&Content> for InputPart {
+    fn from(content: &Content) -> Self {
+        match content {
+            Content::Text(text) => Self::Text {
+                text: text.to_string(),
+            },
+            Content::Image { media_type, data } => Self::Image {
+                media_type: media_type.to_string(),
+                bytes: data.len(),
+            },
+        }
+    }
+}
+
+impl From<&TurnRecord> for Turn {
+    fn from(turn: &TurnRecord) -> Self {
+        let outcome = turn.state.outcome();
+        let failure = outcome.and_then(|outcome| outcome.status.failure());
+        Self {
+            id: turn.id,
+            session_id: turn.session,
+            status: turn.state.as_str().to_owned(),
+            created_at: turn.created_at,
+            finished_at: match turn.state {
+                TurnState::Finished { at, .. } => Some(at),
+                _ => None,
+            },
+            input: turn.input.iter().map(InputPart::from).collect(),
+            text: outcome.map(|outcome| outcome.text.to_string()),
+            reason: outcome.map(|outcome| outcome.reason.to_string()),
+            usage: outcome.map(|outcome| UsageJson(outcome.usage.clone())),
+            failure: failure.cloned().map(FailureJson),
+            resumes_at: match outcome.map(|outcome| &outcome.status) {
+                Some(Status::Parked { resumes_at }) => Some(*resumes_at),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// A turn that was taken on; its events tell the rest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    #[serde(with = "id")]
+    pub id: TurnId,
+    #[serde(with = "id")]
+    pub session_id: SessionId,
+    /// `running` or `queued`.
+    pub status: String,
+}
+
+impl Accepted {
+    pub fn new(session: SessionId, submitted: &Submitted) -> Self {
+        let state = if submitted.running {
+            TurnState::Running
+        } else {
+            TurnState::Queued
+        };
+        Self {
+            id: submitted.turn,
+            session_id: session,
+            status: state.as_str().to_owned(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Its name.
+    pub id: String,
+    pub executor: String,
+    pub mode: String,
+    pub model: Option<String>,
+}
+
+impl From<&ProfileSummary> for Profile {
+    fn from(profile: &ProfileSummary) -> Self {
+        Self {
+            id: profile.name.to_string(),
+            executor: profile.executor.to_string(),
+            mode: profile.mode.as_str().to_owned(),
+            model: profile.model.as_deref().map(str::to_owned),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Executor {
+    /// Its name.
+    pub id: String,
+    pub ready: bool,
+    pub version: Option<String>,
+    pub path: Option<PathBuf>,
+    /// `in`, `out`, `unknown`, `not_needed`.
+    pub login: String,
+    /// Who pays, where the agent tells it.
+    pub lane: Option<String>,
+    pub problem: Option<FailureJson>,
+}
+
+impl Executor {
+    pub fn new(name: &str, health: Health) -> Self {
+        let ready = health.is_ready();
+        let (login, lane) = match health.login {
+            Login::In { lane } => ("in", lane),
+            Login::Out => ("out", None),
+            Login::Unknown => ("unknown", None),
+            Login::NotNeeded => ("not_needed", None),
+        };
+        let (path, version) = health
+            .installed
+            .map(|installed| (installed.path, installed.version.to_string()))
+            .unzip();
+        Self {
+            id: name.to_owned(),
+            ready,
+            version,
+            path,
+            login: login.to_owned(),
+            lane: lane.map(|lane| lane.to_string()),
+            problem: health.problem.map(FailureJson),
+        }
+    }
+}
+
+mod id {
+    //! Identifiers as text.
+
+    use std::{fmt::Display, str::FromStr};
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(id: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(id)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(from)?.parse().map_err(Error::custom)
+    }
+
+    pub(super) mod optional {
+        //! Where there may be none.
+
+        use super::{Deserialize, Deserializer, Display, Error, FromStr, Serializer};
+
+        #[expect(clippy::ref_option, reason = "the signature that serde's `with` calls")]
+        pub(in super::super) fn serialize<T: Display, S: Serializer>(
+            id: &Option<T>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            match id {
+                Some(id) => to.collect_str(id),
+                None => to.serialize_none(),
+            }
+        }
+
+        pub(in super::super) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+        where
+            T: FromStr<Err: Display>,
+            D: Deserializer<'de>,
+        {
+            let text = Option::<String>::deserialize(from)?;
+            text.map(|text| text.parse().map_err(Error::custom))
+                .transpose()
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The listeners. One task accepts, one task per connection serves; all of them stop with the
+//! daemon's tasks: no new connections, idle ones closed, what is under way finished within a grace.
+
+use std::{io, sync::Arc, time::Duration};
+
+use angelia_core::task::Tasks;
+use axum::{Router, body::Body};
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    sync::Semaphore,
+};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use super::{ApiState, Caller, router};
+use crate::socket::Peer;
+
+/// At one listener; who comes beyond that waits to be accepted. Each listener has its own, so that
+/// a flood on the port does not lock the owner's terminal out of the socket.
+const CONNECTIONS: usize = 256;
+
+/// For the head of a request to arrive, also the next one on a connection that is kept open.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For what is under way when the daemon stops. Turns are ended by the engine in that time, and
+/// their viewers see it.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// After a refused `accept`, which is nearly always a lack of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves `/healthz` and `/api` on a port until `tasks` stop. Returns at once.
+pub fn serve_tcp(listener: TcpListener, state: Arc<ApiState>, tasks: &Tasks) {
+    serve(listener, state, tasks);
+}
+
+/// Serves the same on a Unix socket, for its user and without a token.
+pub fn serve_unix(listener: UnixListener, state: Arc<ApiState>, tasks: &Tasks) {
+    serve(listener, state, tasks);
+}
+
+trait Listener: Send + Sync + 'static {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    fn caller(stream: &Self::Stream) -> io::Result<Caller>;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        Ok(TcpListener::accept(self).await?.0)
+    }
+
+    fn caller(stream: &TcpStream) -> io::Result<Caller> {
+        // Events are small and wanted at once.
+        stream.set_nodelay(true)?;
+        Ok(Caller::Tcp(stream.local_addr()?))
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        Ok(UnixListener::accept(self).await?.0)
+    }
+
+    fn caller(stream: &UnixStream) -> io::Result<Caller> {
+        Ok(Caller::Unix(Peer::of(stream)?))
+    }
+}
+
+fn serve<L: Listener>(listener: L, state: Arc<ApiState>, tasks: &Tasks) {
+    let connections = tasks.clone();
+    let router = router(state);
+    tasks.spawn_until_stopped(accept(listener, router, connections));
+}
+
+async fn accept<L: Listener>(listener: L, router: Router, tasks: Tasks) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        // Never closed, so it always comes.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let stream = match listener.accept().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let caller = match L::caller(&stream) {
+            Ok(caller) => caller,
+            Err(error) => {
+                tracing::debug!(%error, "a connection was gone before it was served");
+                continue;
+            }
+        };
+        let stop = tasks.stop_token().clone();
+        let router = router.clone();
+        tasks.spawn(async move {
+            connection(stream, caller, router, stop).await;
+            drop(place);
+        });
+    }
+}
+
+async fn connection<S>(stream: S, caller: Caller, router: Router, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(caller);
+        router.clone().oneshot(request.map(Body::new))
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(DRAIN, connection).await {
+                Ok(ended) => ended,
+                Err(_too_long) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

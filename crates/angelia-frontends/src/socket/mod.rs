@@ -1,0 +1,5 @@
+//! Unix sockets: who is at the other end.
+
+mod peer;
+
+pub use peer::{AGENT_MARK, Peer};

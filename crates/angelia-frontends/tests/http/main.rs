@@ -1,0 +1,10 @@
+//! `/api` from the outside: an engine with a scripted agent behind it, most tests without a socket.
+
+mod bodies;
+mod events;
+mod guard;
+mod lists;
+mod sessions;
+mod sockets;
+mod stage;
+mod turns;

@@ -1,0 +1,376 @@
+//! What the tests stand on: the router, an engine, and an agent that does what its prompt says.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use angelia_backends::store::MemoryStore;
+use angelia_core::{
+    engine::{Engine, Limits, Parts},
+    model::{
+        ApprovalKind, ApprovalRequest, Content, EventKind, Failure, FailureKind, Level, Mode,
+        Notice, Question, QuestionOption, SessionSpec, Status, TextChannel, ToolClass, Usage,
+    },
+    ports::{BoxFuture, Clock, Emitted, Ended, ProfileSummary, Profiles, TurnControl, Wanted},
+    task::Tasks,
+};
+use angelia_frontends::{
+    http::{ApiState, Caller, OwnerToken, router},
+    socket::Peer,
+};
+use angelia_testkit::puppet::{Puppet, Run};
+use axum::{
+    Router,
+    body::Body,
+    http::{Method, Request, Response, StatusCode},
+};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tower::ServiceExt;
+use uuid::Uuid;
+
+pub(crate) const TOKEN: &str = "tok-123";
+pub(crate) const LOCAL: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4376);
+
+/// Long enough for anything that happens at all.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Stage {
+    pub(crate) state: Arc<ApiState>,
+    pub(crate) router: Router,
+    pub(crate) tasks: Tasks,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self::with_limits(Limits::default())
+    }
+
+    pub(crate) fn with_limits(limits: Limits) -> Self {
+        let (puppet, strings) = Puppet::new();
+        let tasks = Tasks::new();
+        let engine = Engine::new(Parts {
+            store: Arc::new(MemoryStore::new()),
+            clock: Arc::new(CountingClock::default()),
+            executors: vec![puppet],
+            limits,
+            tasks: tasks.child(),
+        });
+        let hands = tasks.clone();
+        tasks.spawn_until_stopped(async move {
+            loop {
+                hands.spawn_until_stopped(perform(strings.next_run().await));
+            }
+        });
+        let state = Arc::new(ApiState {
+            engine,
+            profiles: Arc::new(OneProfile),
+            token: OwnerToken::new(TOKEN),
+            version: "1.2.3".into(),
+            config_sha256: "c0ffee".into(),
+            allowed_hosts: vec!["box.example".to_owned(), "dev.example:99".to_owned()],
+            allowed_origins: vec!["https://app.example".to_owned()],
+        });
+        Self {
+            router: router(Arc::clone(&state)),
+            state,
+            tasks,
+        }
+    }
+
+    /// As the owner's program would ask over TCP.
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
+        self.send(request(method, path, body)).await
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        Answer::read(response).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        self.ask(Method::GET, path, None).await.ok()
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Value {
+        self.ask(Method::POST, path, Some(body)).await.ok()
+    }
+
+    pub(crate) async fn session(&self) -> String {
+        let session = self.post("/api/sessions", serde_json::json!({})).await;
+        session["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn submit(&self, session: &str, prompt: &str) -> String {
+        let path = format!("/api/sessions/{session}/turns");
+        let turn = self.post(&path, serde_json::json!({"input": prompt})).await;
+        turn["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The events to the end of the turn, as text.
+    pub(crate) async fn events(&self, turn: &str, after: u64) -> String {
+        let path = format!("/api/turns/{turn}/events?after={after}");
+        let answer = self.ask(Method::GET, &path, None).await;
+        assert!(answer.status.is_success(), "{answer:?}");
+        answer.text
+    }
+
+    /// Waits until the turn is in this state.
+    pub(crate) async fn until(&self, turn: &str, status: &str) -> Value {
+        let path = format!("/api/turns/{turn}");
+        let reached = async {
+            loop {
+                let turn = self.get(&path).await;
+                if turn["status"] == status {
+                    return turn;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, reached).await.unwrap()
+    }
+}
+
+pub(crate) fn request(method: Method, path: &str, body: Option<Value>) -> Request<Body> {
+    let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "127.0.0.1:4376")
+        .header("authorization", format!("Bearer {TOKEN}"))
+        .extension(Caller::Tcp(LOCAL))
+        .body(body)
+        .unwrap()
+}
+
+/// Ourselves, as seen over the Unix socket.
+pub(crate) fn this_process() -> Caller {
+    let uid = rustix::process::geteuid().as_raw();
+    Caller::Unix(Peer::new(uid, Some(std::process::id())))
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: axum::http::HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    async fn read(response: Response<Body>) -> Self {
+        let (parts, body) = response.into_parts();
+        let bytes = tokio::time::timeout(DEADLINE, body.collect()).await;
+        let bytes = bytes.unwrap().unwrap().to_bytes();
+        Self {
+            status: parts.status,
+            headers: parts.headers,
+            text: String::from_utf8(bytes.to_vec()).unwrap(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub(crate) fn ok(&self) -> Value {
+        assert!(self.status.is_success(), "{self:?}");
+        self.json()
+    }
+
+    /// Checks the one shape of errors, and gives its parts.
+    pub(crate) fn error(&self) -> (u16, String, String) {
+        let json = self.json();
+        let error = json["error"].as_object().unwrap();
+        assert!(!self.status.is_success(), "{self:?}");
+        assert!(error.contains_key("hint"), "{self:?}");
+        assert_eq!(json.as_object().unwrap().len(), 1, "{self:?}");
+        let text = |field: &str| error[field].as_str().unwrap().to_owned();
+        (self.status.as_u16(), text("kind"), text("message"))
+    }
+}
+
+#[derive(Default)]
+struct CountingClock(AtomicU64);
+
+impl Clock for CountingClock {
+    fn now(&self) -> jiff::Timestamp {
+        let count = self.0.fetch_add(1, Ordering::Relaxed);
+        jiff::Timestamp::from_millisecond(1_700_000_000_000 + i64::try_from(count).unwrap())
+            .unwrap()
+    }
+
+    fn fresh_uuid(&self) -> Uuid {
+        Uuid::from_u64_pair(self.0.fetch_add(1, Ordering::Relaxed), 1)
+    }
+}
+
+/// `default` works where it is told to; `homely` in a folder of its own.
+struct OneProfile;
+
+impl Profiles for OneProfile {
+    fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
+        Box::pin(async move {
+            let name = wanted.profile.unwrap_or_else(|| "default".into());
+            let fallback = match &*name {
+                "default" => Path::new("/project"),
+                "homely" => Path::new("/home"),
+                "nowhere" if wanted.cwd.is_some() => Path::new("/"),
+                "nowhere" => {
+                    return Err(Failure::new(
+                        FailureKind::Invalid,
+                        "the profile needs a cwd",
+                    ));
+                }
+                other => {
+                    let message = format!("there is no profile `{other}`");
+                    return Err(
+                        Failure::new(FailureKind::Invalid, message).with_hint("use `default`")
+                    );
+                }
+            };
+            let cwd = wanted.cwd.unwrap_or_else(|| fallback.to_owned());
+            Ok(SessionSpec {
+                profile: name,
+                model: wanted.model,
+                trust: wanted.at_terminal,
+                ..SessionSpec::new("puppet", cwd)
+            })
+        })
+    }
+
+    fn list(&self) -> Vec<ProfileSummary> {
+        vec![ProfileSummary {
+            name: "default".into(),
+            executor: "puppet".into(),
+            mode: Mode::Agent,
+            model: None,
+        }]
+    }
+}
+
+/// Does what the prompt says: `echo TEXT`, `words N`, `ask`, `question`, `fail`, `hang`, `origin`.
+async fn perform(run: Run) {
+    let Some(Content::Text(prompt)) = run.turn.input.first().cloned() else {
+        run.start().await;
+        let text = format!("{} blocks", run.turn.input.len());
+        return run.complete(&text);
+    };
+    let (word, rest) = prompt.split_once(' ').unwrap_or((&prompt, ""));
+    run.start().await;
+    match word {
+        "words" => words(run, rest.parse().unwrap()).await,
+        "ask" => ask(run, ApprovalKind::Tool).await,
+        "question" => ask(run, question()).await,
+        "fail" => run.end(Ended::failed(
+            Failure::new(FailureKind::Auth, "not logged in").with_hint("log in"),
+        )),
+        "hang" => {
+            run.io.cancel.cancelled().await;
+            run.end(Ended {
+                status: Status::Interrupted,
+                text: None,
+                reason: "interrupted".into(),
+            });
+        }
+        "origin" => {
+            let options = &run.turn.options;
+            let text = format!("{} {}", options.origin.as_str(), options.can_ask);
+            run.complete(&text);
+        }
+        _ => {
+            run.say(0, rest).await;
+            run.complete(rest);
+        }
+    }
+}
+
+async fn words(run: Run, count: usize) {
+    let channel = TextChannel::Answer;
+    let mut whole = String::new();
+    for number in 0..count {
+        let word = format!("word{number} ");
+        whole.push_str(&word);
+        let text = word.into();
+        run.emit(vec![Emitted::Event(EventKind::Delta {
+            block: 0,
+            channel,
+            text,
+        })])
+        .await;
+    }
+    let usage = Usage {
+        output_tokens: count as u64,
+        ..Usage::default()
+    };
+    run.emit(vec![
+        Emitted::Event(EventKind::Block {
+            block: 0,
+            channel,
+            text: whole.as_str().into(),
+        }),
+        Emitted::Event(EventKind::Notice(Notice::new(Level::Info, "said", "all"))),
+        Emitted::Event(EventKind::Usage(usage)),
+    ])
+    .await;
+    run.complete(&whole);
+}
+
+fn question() -> ApprovalKind {
+    let option = |label: &str| QuestionOption {
+        label: label.into(),
+        description: "".into(),
+    };
+    ApprovalKind::Question(Arc::from([Question {
+        text: "Which colour?".into(),
+        header: "Colour".into(),
+        options: vec![option("red"), option("blue")],
+        multiple: false,
+    }]))
+}
+
+async fn ask(mut run: Run, kind: ApprovalKind) {
+    run.emit(vec![Emitted::Ask(ApprovalRequest {
+        key: "key-1".into(),
+        kind,
+        tool_id: None,
+        tool_name: "shell".into(),
+        class: ToolClass::Execute,
+        subject: Some("make".into()),
+        title: "make".into(),
+        detail: "in /project".into(),
+        input: serde_json::from_str("{}").unwrap(),
+    })])
+    .await;
+    let decided = tokio::select! {
+        decided = run.io.control.recv() => decided,
+        () = run.io.cancel.cancelled() => None,
+    };
+    match decided {
+        Some(TurnControl::Decide { decision, .. }) => {
+            let answers = decision.answers.iter();
+            let answers: Vec<_> = answers
+                .map(|one| format!("{}={}", one.question, one.answer))
+                .collect();
+            let note = decision.note.as_deref().unwrap_or("-");
+            let verdict = decision.verdict.as_str();
+            let text = format!(
+                "{verdict} {note} [{}] by {}",
+                answers.join(","),
+                decision.by
+            );
+            run.complete(&text);
+        }
+        _ => run.end(Ended {
+            status: Status::Interrupted,
+            text: None,
+            reason: "interrupted".into(),
+        }),
+    }
+}

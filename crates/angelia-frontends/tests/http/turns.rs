@@ -1,0 +1,215 @@
+//! Turns: from the request to the outcome, approvals, interrupts, the queue.
+
+use angelia_core::engine::Limits;
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::stage::{DEADLINE, Stage, request, this_process};
+
+#[tokio::test]
+async fn a_turn_is_accepted_at_once_and_told_to_its_end() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let path = format!("/api/sessions/{session}/turns");
+    let answer = stage
+        .ask(Method::POST, &path, Some(json!({"input": "words 3"})))
+        .await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED);
+    let accepted = answer.json();
+    assert_eq!(accepted["session_id"], *session);
+    assert_eq!(accepted["status"], "running");
+    assert_eq!(accepted.as_object().unwrap().len(), 3);
+
+    let turn = stage
+        .until(accepted["id"].as_str().unwrap(), "completed")
+        .await;
+    assert_eq!(turn["text"], "word0 word1 word2 ");
+    assert_eq!(turn["reason"], "end_turn");
+    assert_eq!(turn["usage"]["output_tokens"], 3);
+    assert_eq!(turn["failure"], json!(null));
+    assert_eq!(turn["input"], json!([{"type": "text", "text": "words 3"}]));
+    assert!(turn["finished_at"].is_string());
+
+    let failed = stage.submit(&session, "fail").await;
+    let failed = stage.until(&failed, "failed").await;
+    let failure =
+        json!({"kind": "auth", "message": "not logged in", "hint": "log in", "retry_after": null});
+    assert_eq!(failed["failure"], failure);
+}
+
+#[tokio::test]
+async fn blocks_carry_text_and_images() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let path = format!("/api/sessions/{session}/turns");
+    let image = json!({"type": "image", "media_type": "image/png", "data": "aGVsbG8="});
+    let body = json!({"input": [image, {"type": "text", "text": "what is this?"}]});
+    let turn = stage.post(&path, body).await;
+    let turn = stage.until(turn["id"].as_str().unwrap(), "completed").await;
+    assert_eq!(turn["text"], "2 blocks");
+    assert_eq!(
+        turn["input"],
+        json!([{"type": "image", "media_type": "image/png", "bytes": 5}, {"type": "text", "text": "what is this?"}])
+    );
+}
+
+async fn approval_id(stage: &Stage, turn: &str) -> String {
+    stage.until(turn, "awaiting_approval").await;
+    let mut watch = stage
+        .state
+        .engine
+        .watch(turn.parse().unwrap(), 0)
+        .await
+        .unwrap();
+    loop {
+        let batch = tokio::time::timeout(DEADLINE, watch.next()).await.unwrap();
+        for event in &*batch.unwrap().unwrap() {
+            if let angelia_core::model::EventKind::Approval(approval) = &event.kind {
+                return approval.id.to_string();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn approvals_are_decided_once_with_note_and_answers() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let cases = [
+        ("ask", json!({"verdict": "once"}), "once - [] by owner"),
+        (
+            "ask",
+            json!({"verdict": "deny", "note": "not today"}),
+            "deny not today [] by owner",
+        ),
+        (
+            "question",
+            json!({"verdict": "once", "answers": {"Which colour?": "red"}}),
+            "once - [Which colour?=red] by owner",
+        ),
+    ];
+    for (prompt, decision, text) in cases {
+        let turn = stage.submit(&session, prompt).await;
+        let approval = approval_id(&stage, &turn).await;
+        let path = format!("/api/approvals/{approval}");
+        let verdict = decision["verdict"].clone();
+        let decided = stage.post(&path, decision.clone()).await;
+        assert_eq!(decided, json!({"id": approval, "verdict": verdict}));
+        assert_eq!(stage.until(&turn, "completed").await["text"], text);
+        let again = stage.ask(Method::POST, &path, Some(decision)).await;
+        let (status, kind, _) = again.error();
+        assert_eq!((status, kind.as_str()), (409, "conflict"));
+    }
+}
+
+#[tokio::test]
+async fn who_will_not_answer_is_not_asked() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let path = format!("/api/sessions/{session}/turns");
+    let turn = stage
+        .post(&path, json!({"input": "ask", "can_ask": false}))
+        .await;
+    let turn = stage.until(turn["id"].as_str().unwrap(), "completed").await;
+    let text = turn["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("deny ") && text.ends_with("by nobody"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_a_turn_and_comes_too_late_afterwards() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    for body in [None, Some(json!({})), Some(json!({"kill": true}))] {
+        let turn = stage.submit(&session, "hang").await;
+        let path = format!("/api/turns/{turn}/interrupt");
+        let answer = stage.ask(Method::POST, &path, body).await;
+        assert_eq!(answer.status, StatusCode::ACCEPTED);
+        assert_eq!(answer.json()["id"], *turn);
+        stage.until(&turn, "interrupted").await;
+        let (status, kind, _) = stage.ask(Method::POST, &path, None).await.error();
+        assert_eq!((status, kind.as_str()), (409, "conflict"));
+    }
+    let unknown = "/api/turns/00000000-0000-0000-0000-000000000009/interrupt";
+    assert_eq!(stage.ask(Method::POST, unknown, None).await.error().0, 404);
+}
+
+#[tokio::test]
+async fn a_full_queue_is_too_many_requests() {
+    let limits = Limits {
+        max_queued_turns: 2,
+        ..Limits::default()
+    };
+    let stage = Stage::with_limits(limits);
+    let session = stage.session().await;
+    let path = format!("/api/sessions/{session}/turns");
+    let running = stage.submit(&session, "hang").await;
+    // The first is taken out of the queue by its actor in its own time.
+    let mut queued: Vec<Value> = Vec::new();
+    let full = loop {
+        let answer = stage
+            .ask(Method::POST, &path, Some(json!({"input": "echo hi"})))
+            .await;
+        if answer.status != StatusCode::ACCEPTED {
+            break answer;
+        }
+        queued.push(answer.json());
+        assert!(queued.len() <= 2);
+    };
+    let (status, kind, message) = full.error();
+    assert_eq!((status, kind.as_str()), (429, "rate_limited"), "{message}");
+    assert_eq!(queued.len(), 2);
+    assert_eq!(queued[0]["status"], "queued");
+    stage
+        .ask(
+            Method::POST,
+            &format!("/api/turns/{running}/interrupt"),
+            None,
+        )
+        .await;
+    for turn in queued {
+        stage.until(turn["id"].as_str().unwrap(), "completed").await;
+    }
+}
+
+#[tokio::test]
+async fn only_the_owners_terminal_speaks_as_the_owner() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let path = format!("/api/sessions/{session}/turns");
+    let said = async |socket: bool, terminal: bool| {
+        let mut request = request(Method::POST, &path, Some(json!({"input": "origin"})));
+        if socket {
+            request.extensions_mut().insert(this_process());
+        }
+        if terminal {
+            let headers = request.headers_mut();
+            headers.insert("x-angelia-terminal", "1".parse().unwrap());
+        }
+        let turn = stage.send(request).await.ok();
+        let turn = stage.until(turn["id"].as_str().unwrap(), "completed").await;
+        turn["text"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(said(false, false).await, "remote true");
+    assert_eq!(said(false, true).await, "remote true");
+    assert_eq!(said(true, false).await, "remote true");
+    assert_eq!(said(true, true).await, "owner true");
+}
+
+#[tokio::test]
+async fn nothing_is_taken_on_while_shutting_down() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let turn = stage.submit(&session, "hang").await;
+    let events = stage.events(&turn, 0);
+    let (events, ()) = tokio::join!(events, stage.state.engine.shutdown());
+    assert!(events.contains("event: turn.finished"), "{events}");
+    let path = format!("/api/sessions/{session}/turns");
+    let refused = stage
+        .ask(Method::POST, &path, Some(json!({"input": "echo hi"})))
+        .await;
+    let (status, kind, _) = refused.error();
+    assert_eq!((status, kind.as_str()), (503, "busy"));
+}

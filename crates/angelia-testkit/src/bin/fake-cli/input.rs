@@ -1,0 +1,65 @@
+//! Lines from stdin, with a time limit when the turn goes on meanwhile.
+
+use std::{io, os::fd::AsFd as _, time::Duration};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Reads stdin without another thread: a hop between threads would be most of a turn's time.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    buffer: Vec<u8>,
+    read_to: usize,
+    ended: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Read {
+    Line(Vec<u8>),
+    End,
+    Late,
+}
+
+impl Input {
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The next line without its newline; waits at most `limit`, or forever.
+    pub(crate) fn next(&mut self, limit: Option<Duration>) -> io::Result<Read> {
+        loop {
+            let unread = &self.buffer[self.read_to..];
+            if let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
+                let line = unread[..end].to_vec();
+                self.read_to += end + 1;
+                return Ok(Read::Line(line));
+            }
+            if self.ended {
+                return Ok(Read::End);
+            }
+            if let Some(limit) = limit
+                && !readable(limit)?
+            {
+                return Ok(Read::Late);
+            }
+            self.fill()?;
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        self.buffer.drain(..self.read_to);
+        self.read_to = 0;
+        let filled = self.buffer.len();
+        self.buffer.resize(filled + 64 * 1024, 0);
+        let read = rustix::io::read(io::stdin().as_fd(), &mut self.buffer[filled..])?;
+        self.buffer.truncate(filled + read);
+        self.ended = read == 0;
+        Ok(())
+    }
+}
+
+fn readable(limit: Duration) -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut waited = [PollFd::new(&stdin, PollFlags::IN)];
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+    Ok(poll(&mut waited, Some(&limit))? > 0)
+}

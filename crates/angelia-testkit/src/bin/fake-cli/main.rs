@@ -1,0 +1,41 @@
+//! An instant stand-in for the Claude Code CLI over JSON lines, for benchmarks and engine tests:
+//! no model, no tools, no start-up work, one write per turn.
+//!
+//! It answers `--version`, `auth status`, the control requests a client needs, and user messages
+//! scripted by their own words ([`plan`]). Its lines have the shape of the recorded ones.
+//!
+//! Environment: `FAKE_CLI_VERSION` (2.1.325; 2.1.197 leaves the newer fields and lines out),
+//! `FAKE_CLI_WORDS` (deltas of an answer nobody scripted), `FAKE_CLI_LOG` (a file that gets the
+//! arguments and every line read), `FAKE_CLI_START_MS` (a slow start), `FAKE_CLI_LOGGED_OUT`.
+
+mod control;
+mod input;
+mod lines;
+mod options;
+mod plan;
+mod session;
+mod turn;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    thread,
+};
+
+use crate::{options::Options, session::Session};
+
+fn main() -> io::Result<ExitCode> {
+    let options = Options::read();
+    if options.show_version {
+        writeln!(io::stdout(), "{} (Claude Code)", options.version)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if options.auth_status {
+        let status = serde_json::json!({"loggedIn": options.login.is_some(),
+            "authMethod": options.login.unwrap_or("none"), "apiProvider": "firstParty"});
+        writeln!(io::stdout(), "{status:#}")?;
+        return Ok(ExitCode::from(u8::from(options.login.is_none())));
+    }
+    thread::sleep(options.start);
+    Session::open(options)?.run()
+}

@@ -1,0 +1,147 @@
+//! The process's one conversation: what was read, what is queued, what has been counted.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, Write as _},
+    os::fd::AsFd as _,
+    process::ExitCode,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    input::{Input, Read},
+    lines::Lines,
+    options::Options,
+};
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) options: Options,
+    pub(crate) input: Input,
+    pub(crate) lines: Lines,
+    pub(crate) queue: VecDeque<UserMessage>,
+    /// Model calls so far: ids and cumulative counts are made from it.
+    pub(crate) calls: u64,
+    pub(crate) results: u64,
+    pub(crate) last_failed: bool,
+    pub(crate) ending: bool,
+    output: File,
+    log: Option<File>,
+}
+
+#[derive(Debug)]
+pub(crate) struct UserMessage {
+    pub(crate) content: Value,
+    pub(crate) id: Option<String>,
+}
+
+/// What a line read during a turn means for it.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Nothing,
+    Interrupt,
+    Answer { request: String, response: Value },
+}
+
+impl Session {
+    pub(crate) fn open(options: Options) -> io::Result<Self> {
+        let mut log = match &options.log {
+            Some(path) => Some(File::options().create(true).append(true).open(path)?),
+            None => None,
+        };
+        if let Some(log) = &mut log {
+            writeln!(log, "{}", json!({"arguments": options.arguments}))?;
+        }
+        Ok(Self {
+            lines: Lines::new(&options.session, options.is_new()),
+            options,
+            input: Input::default(),
+            queue: VecDeque::new(),
+            calls: 0,
+            results: 0,
+            last_failed: false,
+            ending: false,
+            output: io::stdout().as_fd().try_clone_to_owned()?.into(),
+            log,
+        })
+    }
+
+    pub(crate) fn run(&mut self) -> io::Result<ExitCode> {
+        loop {
+            if let Some(message) = self.queue.pop_front() {
+                self.turn(&message)?;
+                continue;
+            }
+            match self.input.next(None)? {
+                Read::Line(line) => {
+                    self.take(&line)?;
+                    self.flush()?;
+                }
+                Read::End | Read::Late => return Ok(ExitCode::from(u8::from(self.last_failed))),
+            }
+            if self.ending {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+
+    /// Takes one line of input; what it asks for beyond an answer is returned.
+    pub(crate) fn take(&mut self, line: &[u8]) -> io::Result<Taken> {
+        if line.is_empty() {
+            return Ok(Taken::Nothing);
+        }
+        if let Some(log) = &mut self.log {
+            log.write_all(&[line, b"\n"].concat())?;
+        }
+        let Ok(mut line) = serde_json::from_slice::<Value>(line) else {
+            let length = line.len();
+            self.die(&format!(
+                "Error parsing streaming input line (type=unknown, {length} chars): SyntaxError"
+            ))
+        };
+        match line["type"].as_str() {
+            Some("user") if line["message"]["role"] == "user" => {
+                let id = line["uuid"].as_str().map(str::to_owned);
+                self.lines.lifecycle(id.as_deref(), "queued");
+                self.queue.push_back(UserMessage {
+                    content: line["message"]["content"].take(),
+                    id,
+                });
+            }
+            Some("user") => self.die("Error: Expected message role 'user'"),
+            Some("control_request") => {
+                let id = line["request_id"].as_str().unwrap_or_default().to_owned();
+                return Ok(self.control(&id, &line["request"]));
+            }
+            Some("control_response") => {
+                let mut response = line["response"].take();
+                let request = response["request_id"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
+                return Ok(Taken::Answer {
+                    request,
+                    response: response["response"].take(),
+                });
+            }
+            _ => {}
+        }
+        Ok(Taken::Nothing)
+    }
+
+    /// Everything collected so far, in one write.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.output.write_all(&self.lines.buffer)?;
+        self.lines.buffer.clear();
+        Ok(())
+    }
+
+    fn die(&mut self, reason: &str) -> ! {
+        // The exit code says it as well, should stderr be gone.
+        let _ = self.flush();
+        let _ = writeln!(io::stderr(), "{reason}");
+        std::process::exit(1)
+    }
+}

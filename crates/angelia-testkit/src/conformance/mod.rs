@@ -1,0 +1,3 @@
+//! One suite per port: every implementation must pass the same checks.
+
+pub mod store;

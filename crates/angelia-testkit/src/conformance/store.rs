@@ -1,0 +1,75 @@
+//! What every store must do. [`store_conformance!`](crate::store_conformance) makes one test of
+//! each check; the checks are grouped by what they are about.
+
+#![expect(clippy::unwrap_used, reason = "a check fails by panicking")]
+
+mod events;
+mod leases;
+mod samples;
+mod sessions;
+mod turns;
+
+use std::sync::Arc;
+
+use angelia_core::ports::Store;
+
+pub use self::{events::*, leases::*, samples::*, sessions::*, turns::*};
+
+/// A place for stores that is empty at first.
+pub trait StoreFixture: Send + Sync {
+    /// Opens the same place as one more process would. Dropping the store without closing it is
+    /// what the death of that process looks like.
+    fn open(&self) -> Arc<dyn Store>;
+
+    /// Can it be opened more than once? If not, checks about several owners do nothing.
+    fn is_shared(&self) -> bool;
+}
+
+/// One `#[tokio::test]` per check; the argument makes a fresh [`StoreFixture`].
+#[macro_export]
+macro_rules! store_conformance {
+    ($fixture:expr) => {
+        $crate::store_conformance! { $fixture =>
+            a_session_comes_back_as_it_was,
+            a_plain_session_comes_back_as_it_was,
+            a_session_is_created_once,
+            a_change_based_on_an_old_revision_is_refused,
+            sessions_are_paged_newest_first,
+            names_move_and_are_scoped,
+            a_deleted_session_takes_everything_along,
+            retention_sees_only_what_is_old_and_done,
+            a_turn_comes_back_as_it_was,
+            a_turn_is_created_once,
+            turns_are_paged_newest_first,
+            a_turn_changes_its_state_until_it_has_finished,
+            the_finished_event_finishes_the_turn,
+            every_outcome_comes_back_as_it_was,
+            every_event_comes_back_as_it_was,
+            json_of_the_agent_is_kept_to_the_byte,
+            events_are_replayed_from_any_number,
+            deltas_are_passed_over,
+            a_number_is_recorded_once,
+            a_turn_finishes_once,
+            a_refused_append_leaves_nothing,
+            events_need_their_turn,
+            appends_are_committed_in_order,
+            a_lost_lease_cannot_write,
+            a_released_lease_cannot_write,
+            the_same_process_may_acquire_again,
+            a_living_owner_keeps_its_session,
+            a_dead_owner_loses_its_session,
+            turns_of_the_living_are_not_lost,
+            turns_of_the_dead_are_lost,
+            a_turn_without_an_owner_is_lost,
+            a_closed_store_says_so,
+        }
+    };
+    ($fixture:expr => $($check:ident),* $(,)?) => {
+        $(
+            #[tokio::test]
+            async fn $check() {
+                $crate::conformance::store::$check(&$fixture).await;
+            }
+        )*
+    };
+}

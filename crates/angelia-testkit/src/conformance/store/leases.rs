@@ -1,0 +1,172 @@
+//! Ownership: who may write, and what happens to the work of the dead.
+
+use angelia_core::{
+    model::TurnState,
+    ports::{Lease, Store, StoreError},
+};
+
+use super::{
+    StoreFixture,
+    samples::{event, finished, notice, owned_session, plain_turn, same, stored_turn},
+};
+
+/// Every way to write with a lease is refused as lost.
+async fn assert_lost(store: &dyn Store, lease: &Lease) {
+    let new = plain_turn(lease.session);
+    let created = store.create_turn(lease, &new).await;
+    assert!(matches!(created, Err(StoreError::LeaseLost)), "{created:?}");
+    let turns = store
+        .turns(Some(lease.session), angelia_core::ports::Page::first(1))
+        .await
+        .unwrap();
+    let Some(turn) = turns.first() else { return };
+    let set = store
+        .set_turn_state(lease, turn.id, &TurnState::Running)
+        .await;
+    assert!(matches!(set, Err(StoreError::LeaseLost)), "{set:?}");
+    let append = store.append(lease, vec![event(turn, 50, notice("n"))]);
+    let appended = append.await.unwrap().await;
+    assert!(
+        matches!(appended, Err(StoreError::LeaseLost)),
+        "{appended:?}"
+    );
+    assert!(store.replay(turn.id, 49, 1).await.unwrap().is_empty());
+}
+
+pub async fn a_lost_lease_cannot_write(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, _) = stored_turn(&*store).await;
+    for epoch in [0, lease.epoch - 1, lease.epoch + 1] {
+        let forged = Lease {
+            epoch,
+            ..lease.clone()
+        };
+        assert_lost(&*store, &forged).await;
+    }
+}
+
+pub async fn a_released_lease_cannot_write(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, _) = stored_turn(&*store).await;
+    store.release(lease.clone()).await.unwrap();
+    assert_lost(&*store, &lease).await;
+    // Twice is no error.
+    store.release(lease).await.unwrap();
+}
+
+pub async fn the_same_process_may_acquire_again(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (old, turn) = stored_turn(&*store).await;
+    let new = store.acquire(old.session).await.unwrap();
+    assert!(new.epoch > old.epoch);
+    assert_lost(&*store, &old).await;
+    // What was lost does not give up what was gained.
+    store.release(old).await.unwrap();
+    let append = store.append(&new, vec![event(&turn, 1, notice("n"))]);
+    append.await.unwrap().await.unwrap();
+
+    store.release(new.clone()).await.unwrap();
+    let newest = store.acquire(new.session).await.unwrap();
+    assert!(newest.epoch > new.epoch);
+}
+
+pub async fn a_living_owner_keeps_its_session(fixture: &impl StoreFixture) {
+    if !fixture.is_shared() {
+        return;
+    }
+    let (one, two) = (fixture.open(), fixture.open());
+    let lease = owned_session(&*one).await;
+    let acquired = two.acquire(lease.session).await;
+    let Err(StoreError::Held(holder)) = acquired else {
+        unreachable!("the owner is alive: {acquired:?}");
+    };
+    assert_eq!(holder.pid, std::process::id());
+    let deleted = two.delete_session(lease.session).await;
+    assert!(matches!(deleted, Err(StoreError::Held(_))), "{deleted:?}");
+
+    // Not ours to use or to give up.
+    assert_lost(&*two, &lease).await;
+    two.release(lease.clone()).await.unwrap();
+    one.create_turn(&lease, &plain_turn(lease.session))
+        .await
+        .unwrap();
+
+    one.release(lease.clone()).await.unwrap();
+    let taken = two.acquire(lease.session).await.unwrap();
+    assert!(taken.epoch > lease.epoch);
+    assert_lost(&*one, &lease).await;
+}
+
+pub async fn a_dead_owner_loses_its_session(fixture: &impl StoreFixture) {
+    if !fixture.is_shared() {
+        return;
+    }
+    let (dead, living) = (fixture.open(), fixture.open());
+    let (lease, turn) = stored_turn(&*dead).await;
+    drop(dead);
+    let taken = living.acquire(lease.session).await.unwrap();
+    assert!(taken.epoch > lease.epoch);
+    let append = living.append(&taken, vec![event(&turn, 1, finished())]);
+    append.await.unwrap().await.unwrap();
+    assert_lost(&*living, &lease).await;
+}
+
+pub async fn turns_of_the_living_are_not_lost(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, turn) = stored_turn(&*store).await;
+    store
+        .set_turn_state(&lease, turn.id, &TurnState::Running)
+        .await
+        .unwrap();
+    same(&store.lost_turns().await.unwrap(), &[(); 0]);
+    if fixture.is_shared() {
+        same(&fixture.open().lost_turns().await.unwrap(), &[(); 0]);
+    }
+}
+
+pub async fn turns_of_the_dead_are_lost(fixture: &impl StoreFixture) {
+    if !fixture.is_shared() {
+        return;
+    }
+    let (dead, living) = (fixture.open(), fixture.open());
+    let (lease, mut lost) = stored_turn(&*dead).await;
+    lost.state = TurnState::AwaitingApproval;
+    dead.set_turn_state(&lease, lost.id, &lost.state)
+        .await
+        .unwrap();
+    let (lease, done) = stored_turn(&*dead).await;
+    let append = dead.append(&lease, vec![event(&done, 1, finished())]);
+    append.await.unwrap().await.unwrap();
+    let (_, also_lost) = stored_turn(&*dead).await;
+    let (_kept, _) = stored_turn(&*living).await;
+    drop(dead);
+    same(&living.lost_turns().await.unwrap(), &[lost, also_lost]);
+}
+
+pub async fn a_turn_without_an_owner_is_lost(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, turn) = stored_turn(&*store).await;
+    store.release(lease.clone()).await.unwrap();
+    same(&store.lost_turns().await.unwrap(), &std::slice::from_ref(&turn));
+
+    // It is closed by whoever acquires its session next.
+    let lease = store.acquire(lease.session).await.unwrap();
+    let append = store.append(&lease, vec![event(&turn, 1, finished())]);
+    append.await.unwrap().await.unwrap();
+    store.release(lease).await.unwrap();
+    same(&store.lost_turns().await.unwrap(), &[(); 0]);
+}
+
+pub async fn a_closed_store_says_so(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, turn) = stored_turn(&*store).await;
+    let last = store.append(&lease, vec![event(&turn, 1, notice("n"))]);
+    let last = last.await.unwrap();
+    store.close().await;
+    last.await.unwrap();
+    let read = store.session(lease.session).await.unwrap_err().to_string();
+    assert!(read.contains("closed"), "{read}");
+    let written = store.acquire(lease.session).await.unwrap_err().to_string();
+    assert!(written.contains("closed"), "{written}");
+    store.close().await;
+}

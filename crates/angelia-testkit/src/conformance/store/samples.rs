@@ -1,0 +1,383 @@
+//! Records to store: plain ones, and ones in which every field is set to something awkward.
+
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+
+use angelia_core::{
+    model::{
+        Approval, ApprovalId, ApprovalKind, Billing, CallerTool, Content, EventKind, Failure,
+        FailureKind, Level, Message, Mode, NativeSessionId, Notice, Origin, Outcome, Part,
+        PermissionLevel, Permissions, Plan, PlanItem, PlanStatus, Question, QuestionOption,
+        RawJson, Resolution, Role, Seq, SessionId, SessionRecord, SessionSpec, Started, Status,
+        SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId, ToolResult, ToolSet, TurnEvent,
+        TurnId, TurnOptions, TurnRecord, TurnState, Usage, Verdict,
+    },
+    ports::{Lease, Store},
+};
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+/// Odd spacing, order, escapes, numbers and scripts that a parser would smooth away.
+pub const ODD_JSON: &str = "{ \"z\" :1.50,\n\t\"a\":[ ],\"big\":123456789012345678901234567890,\
+    \"dup\":1,\"dup\":2,\"esc\":\"\\u00e9\\ud83d\\ude00\\/\",\"text\":\"héllo → 世界 👩‍💻\" }";
+
+const AWKWARD: &str = "quote \" backslash \\ newline \n tab \t nul \0 bell \u{7} 世界 👩‍💻 \u{2028}";
+
+pub fn raw_json(text: &str) -> RawJson {
+    RawValue::from_string(text.to_owned()).unwrap().into()
+}
+
+/// A time with nanoseconds; greater for greater arguments.
+pub fn time(seconds: i64) -> Timestamp {
+    Timestamp::new(1_700_000_000 + seconds, 123_456_789).unwrap()
+}
+
+/// Greater than all before.
+pub fn fresh() -> Uuid {
+    Uuid::now_v7()
+}
+
+pub fn plain_session() -> SessionRecord {
+    SessionRecord {
+        id: SessionId::from_uuid(fresh()),
+        title: None,
+        created_at: time(0),
+        updated_at: time(0),
+        spec: SessionSpec::new("fake", "/project"),
+        native: None,
+        forked_from: None,
+        revision: 0,
+    }
+}
+
+pub fn full_session() -> SessionRecord {
+    SessionRecord {
+        id: SessionId::from_uuid(fresh()),
+        title: Some(AWKWARD.into()),
+        created_at: time(1),
+        updated_at: time(2),
+        spec: full_spec(),
+        native: Some(NativeSessionId::new("native → 1")),
+        forked_from: Some(SessionId::from_uuid(fresh())),
+        revision: 7,
+    }
+}
+
+pub fn full_spec() -> SessionSpec {
+    SessionSpec {
+        profile: "careful".into(),
+        executor: "fake".into(),
+        mode: Mode::Model,
+        model: Some("large".into()),
+        cwd: not_unicode(),
+        trust: true,
+        system: SystemPrompt::Replace(AWKWARD.into()),
+        history: history(),
+        caller_tools: vec![CallerTool {
+            name: "look_up".into(),
+            description: AWKWARD.into(),
+            input_schema: raw_json(ODD_JSON),
+        }],
+        output_schema: Some(raw_json(ODD_JSON)),
+        permissions: Permissions {
+            level: PermissionLevel::Unattended,
+            allowed: ["Read", "Bash(git *)"]
+                .map(|text| text.parse().unwrap())
+                .into(),
+            disallowed: ["Bash(rm *)", "mcp__x__*"]
+                .map(|text| text.parse().unwrap())
+                .into(),
+        },
+        tools: ToolSet::List(vec!["Read".into(), "Bash".into()]),
+        mcp_servers: BTreeMap::from([("docs".into(), raw_json(ODD_JSON))]),
+        env: BTreeMap::from([("KEY".into(), AWKWARD.into()), ("EMPTY".into(), "".into())]),
+        env_pass: vec!["LC_*".into(), "EDITOR".into()],
+        binary: Some("/opt/bin/agent".into()),
+        command: vec!["agent".into(), "--acp".into()],
+        billing: Billing::Subscription,
+        stable_prompt: false,
+        resume: false,
+        warm: 3,
+        background_grace: Duration::new(61, 5),
+    }
+}
+
+fn not_unicode() -> PathBuf {
+    #[cfg(unix)]
+    let name: OsString = std::os::unix::ffi::OsStringExt::from_vec(b"/project/\xff\xfe".to_vec());
+    #[cfg(not(unix))]
+    let name = OsString::from("C:\\project");
+    name.into()
+}
+
+fn history() -> Vec<Message> {
+    vec![
+        Message {
+            role: Role::User,
+            parts: every_content().into_iter().map(Part::Content).collect(),
+        },
+        Message {
+            role: Role::Assistant,
+            parts: vec![
+                Part::Thinking {
+                    text: AWKWARD.into(),
+                    signature: Some("c2ln".into()),
+                },
+                Part::Thinking {
+                    text: "unsigned".into(),
+                    signature: None,
+                },
+                Part::ToolUse {
+                    id: ToolId::new("t1"),
+                    name: "look_up".into(),
+                    input: raw_json(ODD_JSON),
+                },
+            ],
+        },
+        Message {
+            role: Role::User,
+            parts: vec![Part::ToolResult {
+                id: ToolId::new("t1"),
+                ok: false,
+                content: every_content(),
+            }],
+        },
+    ]
+}
+
+/// Text, and an image that holds every byte.
+pub fn every_content() -> Vec<Content> {
+    let bytes: Vec<u8> = (0..=255).collect();
+    vec![
+        Content::text(AWKWARD),
+        Content::Image {
+            media_type: "image/png".into(),
+            data: bytes.into(),
+        },
+        Content::text(""),
+    ]
+}
+
+pub fn plain_turn(session: SessionId) -> TurnRecord {
+    TurnRecord {
+        id: TurnId::from_uuid(fresh()),
+        session,
+        input: vec![Content::text("hello")],
+        options: TurnOptions {
+            origin: Origin::Owner,
+            can_ask: true,
+        },
+        created_at: time(3),
+        state: TurnState::Queued,
+    }
+}
+
+pub fn event(turn: &TurnRecord, seq: Seq, kind: EventKind) -> TurnEvent {
+    TurnEvent {
+        turn: turn.id,
+        session: turn.session,
+        seq,
+        at: time(10 + i64::try_from(seq).unwrap()),
+        kind,
+    }
+}
+
+pub fn notice(text: &str) -> EventKind {
+    EventKind::Notice(Notice::new(Level::Info, "test", text))
+}
+
+pub fn finished() -> EventKind {
+    EventKind::Finished(outcome(Status::Completed))
+}
+
+pub fn outcome(status: Status) -> Outcome {
+    Outcome {
+        status,
+        text: AWKWARD.into(),
+        reason: "end_turn".into(),
+        usage: full_usage(),
+    }
+}
+
+/// One of each status, with everything a failure can say.
+pub fn every_status() -> Vec<Status> {
+    let mut statuses = vec![
+        Status::Completed,
+        Status::Partial,
+        Status::Interrupted,
+        Status::Parked {
+            resumes_at: time(99),
+        },
+    ];
+    statuses.extend(FailureKind::ALL.map(|kind| Status::Failed(Failure::new(kind, "broke"))));
+    let mut failure = Failure::new(FailureKind::RateLimited, AWKWARD).with_hint("wait → 世界");
+    failure.retry_after = Some(Duration::from_millis(1500));
+    statuses.push(Status::Failed(failure));
+    statuses
+}
+
+fn full_usage() -> Usage {
+    Usage {
+        input_tokens: 1,
+        output_tokens: u64::MAX,
+        cache_read_tokens: 3,
+        cache_write_tokens: 4,
+        // A number that a careless parser gets wrong in the last bit.
+        cost_usd: Some(1.123_456_789_012_345_7e-7),
+        lane: Some("subscription".into()),
+        prefix_sha256: Some("00ff".into()),
+    }
+}
+
+/// One of each kind that is stored, with every field set; then with the optional ones left out.
+pub fn every_event() -> Vec<EventKind> {
+    let mut events = full_events();
+    events.extend(bare_events());
+    events
+}
+
+fn full_events() -> Vec<EventKind> {
+    vec![
+        EventKind::Started(Started {
+            profile: "careful".into(),
+            executor: "fake".into(),
+            model: Some("large".into()),
+            native_session_id: Some(NativeSessionId::new("n")),
+            resumed: true,
+            warm: true,
+        }),
+        EventKind::Block {
+            block: 3,
+            channel: TextChannel::Reasoning,
+            text: AWKWARD.into(),
+        },
+        EventKind::ToolCall(ToolCall {
+            id: ToolId::new("t1"),
+            name: "Bash".into(),
+            class: ToolClass::Execute,
+            input: raw_json(ODD_JSON),
+            title: AWKWARD.into(),
+            parent: Some(ToolId::new("t0")),
+        }),
+        EventKind::ToolResult(ToolResult {
+            id: ToolId::new("t1"),
+            ok: false,
+            output: AWKWARD.into(),
+        }),
+        EventKind::Plan(Plan {
+            items: [
+                PlanStatus::Pending,
+                PlanStatus::InProgress,
+                PlanStatus::Completed,
+            ]
+            .map(|status| PlanItem {
+                text: AWKWARD.into(),
+                status,
+            })
+            .into(),
+        }),
+        EventKind::Approval(approval(ApprovalKind::Question(questions()))),
+        EventKind::Resolved(Resolution {
+            id: ApprovalId::from_uuid(Uuid::from_u128(5)),
+            verdict: Verdict::Session,
+            by: "owner".into(),
+        }),
+        EventKind::Usage(full_usage()),
+        EventKind::Notice(Notice::new(Level::Warning, "retrying", AWKWARD)),
+        EventKind::Native {
+            name: "odd".into(),
+            raw: raw_json(ODD_JSON),
+        },
+    ]
+}
+
+fn bare_events() -> Vec<EventKind> {
+    let mut events = vec![
+        EventKind::Started(Started {
+            profile: "default".into(),
+            executor: "fake".into(),
+            model: None,
+            native_session_id: None,
+            resumed: false,
+            warm: false,
+        }),
+        EventKind::Block {
+            block: u32::MAX,
+            channel: TextChannel::Answer,
+            text: "".into(),
+        },
+        EventKind::ToolResult(ToolResult {
+            id: ToolId::new(""),
+            ok: true,
+            output: "".into(),
+        }),
+        EventKind::Plan(Plan { items: Vec::new() }),
+        EventKind::Approval(Approval {
+            tool_id: None,
+            ..approval(ApprovalKind::Tool)
+        }),
+        EventKind::Usage(Usage::default()),
+    ];
+    for class in [ToolClass::Read, ToolClass::Edit, ToolClass::Other] {
+        events.push(EventKind::ToolCall(ToolCall {
+            id: ToolId::new("t2"),
+            name: "Other".into(),
+            class,
+            input: raw_json("null"),
+            title: "t".into(),
+            parent: None,
+        }));
+    }
+    for verdict in Verdict::ALL {
+        events.push(EventKind::Resolved(Resolution {
+            id: ApprovalId::from_uuid(Uuid::max()),
+            verdict,
+            by: "rule".into(),
+        }));
+    }
+    events
+}
+
+fn approval(kind: ApprovalKind) -> Approval {
+    Approval {
+        id: ApprovalId::from_uuid(Uuid::from_u128(5)),
+        kind,
+        tool_id: Some(ToolId::new("t1")),
+        title: AWKWARD.into(),
+        detail: "in /project".into(),
+    }
+}
+
+fn questions() -> Arc<[Question]> {
+    [true, false]
+        .map(|multiple| Question {
+            text: AWKWARD.into(),
+            header: "Colour".into(),
+            options: vec![QuestionOption {
+                label: "red".into(),
+                description: AWKWARD.into(),
+            }],
+            multiple,
+        })
+        .into()
+}
+
+/// A session that is stored and ours.
+pub async fn owned_session(store: &dyn Store) -> Lease {
+    let session = plain_session();
+    store.create_session(&session).await.unwrap();
+    store.acquire(session.id).await.unwrap()
+}
+
+/// A stored turn of an owned session.
+pub async fn stored_turn(store: &dyn Store) -> (Lease, TurnRecord) {
+    let lease = owned_session(store).await;
+    let turn = plain_turn(lease.session);
+    store.create_turn(&lease, &turn).await.unwrap();
+    (lease, turn)
+}
+
+/// The JSON of agents has no equality of its own; its debug form shows every byte.
+pub fn same(left: &impl std::fmt::Debug, right: &impl std::fmt::Debug) {
+    assert_eq!(format!("{left:#?}"), format!("{right:#?}"));
+}

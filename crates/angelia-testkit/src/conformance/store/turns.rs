@@ -1,0 +1,135 @@
+//! Turns and how they change.
+
+use angelia_core::{
+    model::{Origin, TurnState},
+    ports::{Page, StoreError},
+};
+
+use super::{
+    StoreFixture,
+    samples::{
+        event, every_content, every_status, finished, outcome, owned_session, plain_turn, same,
+        stored_turn, time,
+    },
+};
+
+pub async fn a_turn_comes_back_as_it_was(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let mut turn = plain_turn(lease.session);
+    assert!(store.turn(turn.id).await.unwrap().is_none());
+    turn.input = every_content();
+    turn.options.origin = Origin::Remote;
+    turn.options.can_ask = false;
+    turn.state = TurnState::Running;
+    store.create_turn(&lease, &turn).await.unwrap();
+    same(&store.turn(turn.id).await.unwrap(), &Some(turn));
+}
+
+pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, turn) = stored_turn(&*store).await;
+    let again = store.create_turn(&lease, &turn).await;
+    assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
+
+    // A finished turn without its event would have no outcome to show.
+    let mut done = plain_turn(lease.session);
+    done.state = TurnState::Finished {
+        at: time(0),
+        outcome: outcome(angelia_core::model::Status::Completed),
+    };
+    assert!(store.create_turn(&lease, &done).await.is_err());
+    assert!(
+        store
+            .set_turn_state(&lease, turn.id, &done.state)
+            .await
+            .is_err()
+    );
+    same(&store.turn(turn.id).await.unwrap(), &Some(turn));
+}
+
+pub async fn turns_are_paged_newest_first(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let leases = [owned_session(&*store).await, owned_session(&*store).await];
+    let mut ids = Vec::new();
+    for index in 0..6 {
+        let lease = &leases[index % 2];
+        let turn = plain_turn(lease.session);
+        store.create_turn(lease, &turn).await.unwrap();
+        ids.insert(0, turn.id);
+    }
+    let all = store.turns(None, Page::first(100)).await.unwrap();
+    assert_eq!(all.iter().map(|turn| turn.id).collect::<Vec<_>>(), ids);
+
+    let of_first = Some(leases[0].session);
+    let page = store.turns(of_first, Page::first(2)).await.unwrap();
+    let page: Vec<_> = page.iter().map(|turn| turn.id).collect();
+    assert_eq!(page, [ids[1], ids[3]]);
+    let rest = Page {
+        limit: 2,
+        before: Some(page[1].as_uuid()),
+    };
+    let rest = store.turns(of_first, rest).await.unwrap();
+    let rest: Vec<_> = rest.iter().map(|turn| turn.id).collect();
+    assert_eq!(rest, [ids[5]]);
+}
+
+pub async fn a_turn_changes_its_state_until_it_has_finished(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, turn) = stored_turn(&*store).await;
+    for state in [
+        TurnState::Running,
+        TurnState::AwaitingApproval,
+        TurnState::Queued,
+    ] {
+        store.set_turn_state(&lease, turn.id, &state).await.unwrap();
+        let stored = store.turn(turn.id).await.unwrap().unwrap();
+        assert_eq!(stored.state, state);
+    }
+    let append = store.append(&lease, vec![event(&turn, 1, finished())]);
+    append.await.unwrap().await.unwrap();
+    let late = store
+        .set_turn_state(&lease, turn.id, &TurnState::Running)
+        .await;
+    assert!(matches!(late, Err(StoreError::TurnFinished)), "{late:?}");
+    let missing = store
+        .set_turn_state(&lease, plain_turn(lease.session).id, &TurnState::Running)
+        .await;
+    assert!(
+        matches!(missing, Err(StoreError::NotFound("turn"))),
+        "{missing:?}"
+    );
+}
+
+pub async fn the_finished_event_finishes_the_turn(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, turn) = stored_turn(&*store).await;
+    let last = event(&turn, 9, finished());
+    let at = last.at;
+    let append = store.append(&lease, vec![last]).await.unwrap();
+    append.await.unwrap();
+    let state = store.turn(turn.id).await.unwrap().unwrap().state;
+    assert_eq!(
+        state,
+        TurnState::Finished {
+            at,
+            outcome: outcome(angelia_core::model::Status::Completed)
+        }
+    );
+}
+
+pub async fn every_outcome_comes_back_as_it_was(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    for status in every_status() {
+        let turn = plain_turn(lease.session);
+        store.create_turn(&lease, &turn).await.unwrap();
+        let expected = outcome(status);
+        let last = angelia_core::model::EventKind::Finished(expected.clone());
+        let append = store.append(&lease, vec![event(&turn, 1, last.clone())]);
+        append.await.unwrap().await.unwrap();
+        let stored = store.turn(turn.id).await.unwrap().unwrap();
+        assert_eq!(stored.state.outcome(), Some(&expected));
+        same(&store.replay(turn.id, 0, 10).await.unwrap()[0].kind, &last);
+    }
+}

@@ -1,0 +1,10 @@
+//! What the tests and benchmarks of every crate share: a scripted model server, the real agent
+//! programs in an isolated environment, and small fake ones. A dev-dependency only.
+
+pub mod conformance;
+pub mod isolated;
+pub mod model_server;
+pub mod programs;
+pub mod puppet;
+pub mod real;
+pub mod stream_json;

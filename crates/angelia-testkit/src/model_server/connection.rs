@@ -1,0 +1,144 @@
+//! One client connection: requests in, scripted responses out, exactly as broken as ordered.
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+use super::{
+    recorded::Log,
+    responder::Responder,
+    wire::{self, Response, ResponseBody, StreamEnd},
+};
+
+/// Accepts until the future is dropped, which also drops every connection.
+pub(super) async fn accept(listener: TcpListener, responder: Arc<Responder>, log: Arc<Log>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else { continue };
+                let (responder, log) = (responder.clone(), log.clone());
+                connections.spawn(async move {
+                    // A client that breaks off is part of the tests, not an error of the server.
+                    let _ = serve(stream, &responder, &log).await;
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve(mut stream: TcpStream, responder: &Responder, log: &Log) -> io::Result<()> {
+    // Without this, small writes wait for the client's delayed acknowledgements: 40 ms a turn.
+    stream.set_nodelay(true)?;
+    let mut buffer = BytesMut::with_capacity(64 * 1024);
+    while let Some(request) = wire::read_request(&mut stream, &mut buffer).await? {
+        let request = Arc::new(request);
+        log.record(&request);
+        let response = responder.respond(&request);
+        let head_only = request.method == "HEAD";
+        match write(&mut stream, &mut buffer, response, head_only).await {
+            Ok(Next::Keep) => {}
+            Ok(Next::Close) => break,
+            Err(error) => {
+                log.abandon();
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+enum Next {
+    Keep,
+    Close,
+}
+
+async fn write(
+    stream: &mut TcpStream,
+    buffer: &mut BytesMut,
+    mut response: Response,
+    head_only: bool,
+) -> io::Result<Next> {
+    if !response.wait.is_zero() {
+        stay(stream, buffer, Some(response.wait)).await?;
+    }
+    match std::mem::replace(&mut response.body, ResponseBody::Never) {
+        ResponseBody::Never => {
+            stay(stream, buffer, None).await?;
+            Ok(Next::Close)
+        }
+        ResponseBody::Whole(body) => {
+            let mut out = wire::head(&response, Some(body.len()));
+            if !head_only {
+                out.extend_from_slice(&body);
+            }
+            stream.write_all(&out).await?;
+            Ok(Next::Keep)
+        }
+        ResponseBody::Stream { frames, pause, end } => {
+            let mut out = wire::head(&response, None);
+            for (index, frame) in frames.iter().enumerate() {
+                if index > 0 && !pause.is_zero() {
+                    stream.write_all(&out).await?;
+                    out.clear();
+                    stay(stream, buffer, Some(pause)).await?;
+                }
+                wire::push_chunk(&mut out, frame);
+            }
+            if end == StreamEnd::Complete {
+                out.extend_from_slice(wire::LAST_CHUNK);
+            }
+            stream.write_all(&out).await?;
+            finish(stream, buffer, end).await
+        }
+    }
+}
+
+async fn finish(stream: &mut TcpStream, buffer: &mut BytesMut, end: StreamEnd) -> io::Result<Next> {
+    match end {
+        StreamEnd::Complete => Ok(Next::Keep),
+        StreamEnd::Hang => {
+            stay(stream, buffer, None).await?;
+            Ok(Next::Close)
+        }
+        StreamEnd::Reset => {
+            // A reset discards what the client has not read yet: give it time to see the delta.
+            stay(stream, buffer, Some(Duration::from_millis(30))).await?;
+            stream.set_zero_linger()?;
+            Ok(Next::Close)
+        }
+    }
+}
+
+/// Waits, forever without a time, but fails as soon as the client goes away.
+async fn stay(
+    stream: &mut TcpStream,
+    buffer: &mut BytesMut,
+    time: Option<Duration>,
+) -> io::Result<()> {
+    let over = async {
+        match time {
+            // The runtime's timer counts milliseconds; less than one is only a turn of the loop.
+            Some(time) if time < Duration::from_millis(1) => tokio::task::yield_now().await,
+            Some(time) => tokio::time::sleep(time).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(over);
+    loop {
+        tokio::select! {
+            () = &mut over => return Ok(()),
+            read = stream.read_buf(buffer) => {
+                if read? == 0 {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! The words in a prompt that tell the scripted model what to do.
+//!
+//! | directive | the model |
+//! |---|---|
+//! | `ECHO:text` | answers with everything after the colon |
+//! | `WORDS:n` `WORDS:n:ms` | answers n words, one delta each, with ms between them |
+//! | `BIG:n` | answers with n bytes of text |
+//! | `TOOL:{"name":…,"input":…}:END` | calls the tool (an array: several in one message), then answers |
+//! | `ROUNDS:n` | calls a tool n times in a row, then answers; without `TOOL` a harmless shell command |
+//! | `THINK` | thinks before it answers or calls |
+//! | `SLOW:ms` | waits before the first byte |
+//! | `STATUS:nnn` `STATUS:nnn:times` | fails with that status (with `ECHO:` as the message) |
+//! | `LIMIT` `LIMIT:epoch` | the subscription's limit is reached until then |
+//! | `LIMIT_WARNING` | answers, with the headers of a nearly used subscription |
+//! | `HANG_HEADERS` `HANG_BODY` | stops answering before or after the response's head |
+//! | `CUT` `CUT:times` | resets the connection after the first delta |
+//! | `MALFORMED` `ERROR_EVENT` `HTML` `EMPTY` `NO_STOP` | breaks the stream in that way |
+//! | `REFUSE` `MAXTOK` | ends the message for that reason |
+//!
+//! They combine: tools come first, and what remains says how the turn goes on after them. A count
+//! of `times` means: only the first so many requests with this very prompt, then the normal answer.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    DEFAULT_TEXT,
+    reply::{Block, Fault, Reply, Stop},
+};
+
+/// When a limit resets if the prompt names no time: far enough ahead for any test.
+pub const DEFAULT_LIMIT_RESET: u64 = 4_000_000_000;
+
+/// What a prompt asks of the model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Directives {
+    calls: Vec<(String, Value)>,
+    rounds: Option<usize>,
+    think: bool,
+    answer: Answer,
+    pause: Duration,
+    wait: Duration,
+    stop: Option<Stop>,
+    limit_warning: bool,
+    failure: Option<(Failure, Option<usize>)>,
+    /// A directive that could not be read; the model says so, so that the test shows it.
+    unreadable: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Answer {
+    #[default]
+    Default,
+    Echo(String),
+    Words(usize),
+    Big(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Failure {
+    Status(u16),
+    Limit(u64),
+    Fault(Fault),
+}
+
+impl Directives {
+    /// `None` when the text has no directive at all.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut found = Self::default();
+        let rest = found.take_calls(text);
+        let (rest, echo) = match rest.split_once("ECHO:") {
+            Some((before, echo)) => (before, Some(echo)),
+            None => (rest.as_str(), None),
+        };
+        if let Some(echo) = echo {
+            found.answer = Answer::Echo(echo.to_owned());
+        }
+        for word in rest.split_whitespace() {
+            if found.take_word(word).is_none() {
+                found.unreadable.get_or_insert_with(|| word.to_owned());
+            }
+        }
+        (found != Self::default()).then_some(found)
+    }
+
+    /// The answer after `rounds` rounds of tool results, when this prompt has already failed
+    /// `failed` times.
+    pub fn reply(&self, rounds: usize, tool_failed: bool, failed: usize) -> Reply {
+        if let Some(word) = &self.unreadable {
+            return Reply::text(format!(
+                "The scripted model cannot read the directive {word}"
+            ));
+        }
+        let wanted = self.rounds.unwrap_or(usize::from(!self.calls.is_empty()));
+        let reply = if rounds < wanted {
+            self.call(rounds)
+        } else if let Some(failure) = self.failure(failed) {
+            failure
+        } else {
+            self.answer(rounds, tool_failed)
+        };
+        reply.with_wait(self.wait)
+    }
+
+    /// Whether the answer after so many rounds counts as a failure of this prompt.
+    pub fn fails(&self, rounds: usize, failed: usize) -> bool {
+        let wanted = self.rounds.unwrap_or(usize::from(!self.calls.is_empty()));
+        rounds >= wanted && self.failure(failed).is_some()
+    }
+
+    fn call(&self, round: usize) -> Reply {
+        let mut blocks = Vec::new();
+        if self.think {
+            blocks.push(Block::Thinking("Let me think.".into()));
+        }
+        blocks.push(Block::Text("I will call a tool.".into()));
+        if self.calls.is_empty() {
+            let input = json!({
+                "command": format!("echo round-{round}"),
+                "description": format!("round {round}"),
+            });
+            blocks.push(Block::Tool {
+                name: "Bash".into(),
+                input,
+            });
+        }
+        for (name, input) in &self.calls {
+            blocks.push(Block::Tool {
+                name: name.clone(),
+                input: input.clone(),
+            });
+        }
+        Reply::message(blocks).with_pause(self.pause)
+    }
+
+    fn failure(&self, failed: usize) -> Option<Reply> {
+        let (failure, times) = self.failure?;
+        if times.is_some_and(|times| failed >= times) {
+            return None;
+        }
+        Some(match (failure, &self.answer) {
+            (Failure::Status(code), Answer::Echo(message)) => Reply::status_with(code, message),
+            (Failure::Status(code), _) => Reply::status(code),
+            (Failure::Limit(reset), _) => Reply::subscription_limit(reset),
+            (Failure::Fault(fault), _) => Reply::fault(fault),
+        })
+    }
+
+    fn answer(&self, rounds: usize, tool_failed: bool) -> Reply {
+        let mut blocks = Vec::new();
+        if self.think && rounds == 0 {
+            blocks.push(Block::Thinking("Let me think.".into()));
+        }
+        blocks.push(match &self.answer {
+            Answer::Echo(text) => Block::Text(text.clone()),
+            Answer::Words(count) => Block::Words(*count),
+            Answer::Big(bytes) => Block::Text("0123456789abcde ".repeat(bytes.div_ceil(16))),
+            Answer::Default if rounds > 0 => {
+                Block::Text(format!("Tool finished; is_error={tool_failed}."))
+            }
+            Answer::Default => Block::Text(DEFAULT_TEXT.into()),
+        });
+        let reply = Reply::message(blocks)
+            .with_pause(self.pause)
+            .with_stop(self.stop.unwrap_or(Stop::Natural));
+        if self.limit_warning {
+            reply.with_limit_warning(DEFAULT_LIMIT_RESET)
+        } else {
+            reply
+        }
+    }
+
+    /// Takes every `TOOL:…:END` out and returns the rest.
+    fn take_calls(&mut self, text: &str) -> String {
+        let mut rest = text.to_owned();
+        while let Some(start) = rest.find("TOOL:") {
+            let Some(length) = rest[start..].find(":END") else {
+                self.unreadable = Some(rest.split_off(start));
+                break;
+            };
+            let json = rest[start + "TOOL:".len()..start + length].to_owned();
+            rest.replace_range(start..start + length + ":END".len(), " ");
+            let calls = match serde_json::from_str(&json) {
+                Ok(Value::Array(calls)) => calls,
+                Ok(call @ Value::Object(_)) => vec![call],
+                _ => {
+                    self.unreadable = Some(json);
+                    break;
+                }
+            };
+            self.calls.extend(calls.into_iter().map(|mut call| {
+                let name = call["name"].as_str().unwrap_or("Bash").to_owned();
+                (name, call["input"].take())
+            }));
+        }
+        rest
+    }
+
+    /// `None` when the word is a directive whose numbers cannot be read.
+    fn take_word(&mut self, word: &str) -> Option<()> {
+        let (name, numbers) = word.split_once(':').unwrap_or((word, ""));
+        let mut numbers = numbers.split(':').filter(|number| !number.is_empty());
+        match name {
+            "WORDS" => {
+                self.answer = Answer::Words(numbers.next()?.parse().ok()?);
+                if let Some(pause) = numbers.next() {
+                    // Zero still means one write per delta: the shortest pause there is.
+                    let pause = pause.parse().map(Duration::from_millis).ok()?;
+                    self.pause = pause.max(Duration::from_nanos(1));
+                }
+            }
+            "BIG" => self.answer = Answer::Big(numbers.next()?.parse().ok()?),
+            "ROUNDS" => self.rounds = Some(numbers.next()?.parse().ok()?),
+            "SLOW" => self.wait = Duration::from_millis(numbers.next()?.parse().ok()?),
+            "THINK" => self.think = true,
+            "REFUSE" => self.stop = Some(Stop::Refusal),
+            "MAXTOK" => self.stop = Some(Stop::MaxTokens),
+            "LIMIT_WARNING" => self.limit_warning = true,
+            "STATUS" => {
+                let code = numbers.next()?.parse().ok()?;
+                self.fail(Failure::Status(code), numbers.next())?;
+            }
+            "LIMIT" => {
+                let reset = numbers
+                    .next()
+                    .map_or(Ok(DEFAULT_LIMIT_RESET), str::parse)
+                    .ok()?;
+                self.fail(Failure::Limit(reset), None)?;
+            }
+            _ => {
+                if let Some(fault) = fault(name) {
+                    self.fail(Failure::Fault(fault), numbers.next())?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn fail(&mut self, failure: Failure, times: Option<&str>) -> Option<()> {
+        let times = times.map(str::parse).transpose().ok()?;
+        self.failure = Some((failure, times));
+        Some(())
+    }
+}
+
+fn fault(name: &str) -> Option<Fault> {
+    Some(match name {
+        "HANG_HEADERS" => Fault::HangHeaders,
+        "HANG_BODY" => Fault::HangBody,
+        "CUT" => Fault::Cut,
+        "MALFORMED" => Fault::BadJson,
+        "ERROR_EVENT" => Fault::ErrorEvent,
+        "HTML" => Fault::Html,
+        "EMPTY" => Fault::Empty,
+        "NO_STOP" => Fault::NoStop,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model_server::reply::{Body, Message};
+
+    fn message(text: &str, rounds: usize) -> Message {
+        let Body::Message(message) = reply(text, rounds, 0).body else {
+            panic!("not a message")
+        };
+        message
+    }
+
+    fn reply(text: &str, rounds: usize, failed: usize) -> Reply {
+        Directives::parse(text)
+            .unwrap()
+            .reply(rounds, false, failed)
+    }
+
+    fn texts(message: &Message) -> Vec<String> {
+        message.blocks.iter().map(Block::whole).collect()
+    }
+
+    #[test]
+    fn plain_words_are_no_directive() {
+        for text in ["", "hello", "please think", "CUTTING EDGE", "a:b WORDSMITH"] {
+            assert_eq!(Directives::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn echo_takes_the_rest_as_it_is() {
+        assert_eq!(
+            texts(&message("ECHO:CUT me: STATUS:500", 0)),
+            ["CUT me: STATUS:500"]
+        );
+    }
+
+    #[test]
+    fn words_have_a_number_and_a_pause() {
+        let words = message("WORDS:2:7", 0);
+        assert_eq!(
+            (texts(&words), words.pause),
+            (vec!["w0 w1 ".into()], Duration::from_millis(7))
+        );
+        assert!(message("WORDS:2", 0).pause.is_zero());
+        assert!(!message("WORDS:2:0", 0).pause.is_zero());
+        assert_eq!(message("BIG:100", 0).blocks[0].whole().len(), 112);
+    }
+
+    #[test]
+    fn a_tool_is_called_once_and_then_answered() {
+        let text = r#"THINK TOOL:{"name":"Read","input":{"file_path":"a"}}:END ECHO:done"#;
+        let call = message(text, 0);
+        assert!(call.calls_tool());
+        assert_eq!(
+            texts(&call),
+            [
+                "Let me think.",
+                "I will call a tool.",
+                r#"{"file_path":"a"}"#
+            ]
+        );
+        assert_eq!(texts(&message(text, 1)), ["done"]);
+    }
+
+    #[test]
+    fn several_tools_go_into_one_message() {
+        let text = r#"TOOL:[{"name":"A","input":{}},{"name":"B","input":{}}]:END"#;
+        assert_eq!(message(text, 0).blocks.len(), 3);
+        assert_eq!(texts(&message(text, 1)), ["Tool finished; is_error=false."]);
+    }
+
+    #[test]
+    fn rounds_repeat_the_call() {
+        for round in 0..3 {
+            assert!(message("ROUNDS:3", round).calls_tool());
+        }
+        assert!(!message("ROUNDS:3", 3).calls_tool());
+    }
+
+    #[test]
+    fn failures_end_after_their_number_of_times_and_wait_for_the_tools() {
+        let status = |text, rounds, failed| match reply(text, rounds, failed).body {
+            Body::Status { code, message } => Some((code, message)),
+            _ => None,
+        };
+        assert_eq!(status("STATUS:529", 0, 99), Some((529, None)));
+        assert_eq!(status("STATUS:500:2", 0, 1), Some((500, None)));
+        assert_eq!(status("STATUS:500:2", 0, 2), None);
+        assert_eq!(
+            status("STATUS:400 ECHO:too long", 0, 0),
+            Some((400, Some("too long".into())))
+        );
+        assert_eq!(status("ROUNDS:1 STATUS:529", 0, 0), None);
+        assert_eq!(status("ROUNDS:1 STATUS:529", 1, 0), Some((529, None)));
+        assert!(matches!(reply("CUT:1", 0, 0).body, Body::Fault(Fault::Cut)));
+        assert!(matches!(reply("CUT:1", 0, 1).body, Body::Message(_)));
+    }
+
+    #[test]
+    fn a_limit_carries_its_headers() {
+        let limit = reply("LIMIT:1800000000", 0, 0);
+        let reset = limit
+            .headers
+            .iter()
+            .find(|(name, _)| name.ends_with("unified-reset"));
+        assert_eq!(reset.unwrap().1, "1800000000");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        for text in [
+            "WORDS:many",
+            "TOOL:{",
+            "TOOL:nonsense:END",
+            "STATUS:x",
+            "CUT:x",
+        ] {
+            assert!(
+                texts(&message(text, 0))[0].contains("cannot read"),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Finds in a model request the words it is about, whatever the client wrapped around them.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::recorded::RecordedRequest;
+
+/// The last prompt and what has happened since.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Prompt {
+    pub(super) text: String,
+    /// Rounds of tool results after it.
+    pub(super) rounds: usize,
+    /// Whether the newest tool result is an error.
+    pub(super) tool_failed: bool,
+}
+
+/// What decides the form of the answer.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) model: String,
+    pub(super) stream: bool,
+}
+
+#[derive(Deserialize, Default)]
+struct Request<'a> {
+    #[serde(borrow, default)]
+    model: Option<Cow<'a, str>>,
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(borrow, default)]
+    messages: Option<Vec<Entry<'a>>>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+}
+
+/// A message of the Messages dialect or an input item of the Responses dialect.
+#[derive(Deserialize)]
+struct Entry<'a> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    role: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+    #[serde(default)]
+    is_error: Option<bool>,
+}
+
+impl Head {
+    pub(super) fn of(body: &[u8]) -> Self {
+        let request: Request<'_> = serde_json::from_slice(body).unwrap_or_default();
+        Self {
+            model: request.model.unwrap_or_default().into_owned(),
+            stream: request.stream.unwrap_or_default(),
+        }
+    }
+}
+
+impl Prompt {
+    pub(super) fn of(request: &RecordedRequest) -> Self {
+        let parsed: Request<'_> = serde_json::from_slice(&request.body).unwrap_or_default();
+        match (parsed.messages, parsed.input) {
+            (Some(messages), _) => Self::of_messages(&messages),
+            (None, Some(input)) => Self::of_input(input),
+            (None, None) => Self::default(),
+        }
+    }
+
+    /// From the newest message back to the one that holds the user's words; the last message is
+    /// often one of role `system`, and a message of tool results may be followed by words.
+    fn of_messages(messages: &[Entry<'_>]) -> Self {
+        let mut found = Self::default();
+        for message in messages
+            .iter()
+            .rev()
+            .filter(|entry| entry.role.as_deref() == Some("user"))
+        {
+            let parts = parts(message.content);
+            let texts = parts
+                .iter()
+                .filter(|part| part.kind == "text")
+                .filter_map(words);
+            if let Some(text) = choose(texts.collect()) {
+                found.text = text;
+                return found;
+            }
+            if let Some(result) = parts.iter().rfind(|part| part.kind == "tool_result") {
+                if found.rounds == 0 {
+                    found.tool_failed = result.is_error.unwrap_or_default();
+                }
+                found.rounds += 1;
+            }
+        }
+        found
+    }
+
+    fn of_input(input: &RawValue) -> Self {
+        if let Ok(text) = serde_json::from_str::<String>(input.get()) {
+            return Self {
+                text,
+                ..Self::default()
+            };
+        }
+        let items: Vec<Entry<'_>> = serde_json::from_str(input.get()).unwrap_or_default();
+        let mut found = Self::default();
+        let mut in_results = false;
+        for item in items.iter().rev() {
+            let kind = item.kind.as_deref().unwrap_or("message");
+            if kind.ends_with("_call_output") {
+                found.rounds += usize::from(!in_results);
+                in_results = true;
+                continue;
+            }
+            in_results = false;
+            if kind != "message" || item.role.as_deref() != Some("user") {
+                continue;
+            }
+            let parts = parts(item.content);
+            let texts = parts
+                .iter()
+                .filter(|part| part.kind == "input_text")
+                .filter_map(words);
+            // Context that the client adds is wrapped in a tag of its own.
+            let own = texts.filter(|text| !(text.starts_with('<') && text.ends_with('>')));
+            if let Some(text) = choose(own.collect()) {
+                found.text = text;
+                return found;
+            }
+        }
+        found
+    }
+}
+
+fn parts(content: Option<&RawValue>) -> Vec<Part<'_>> {
+    let Some(content) = content else {
+        return Vec::new();
+    };
+    if content.get().starts_with('"') {
+        let text = serde_json::from_str(content.get()).ok();
+        // Both dialects allow a plain string; name it as each of them would.
+        let part = |kind| Part {
+            kind: Cow::Borrowed(kind),
+            text: text.clone(),
+            is_error: None,
+        };
+        return vec![part("text"), part("input_text")];
+    }
+    serde_json::from_str(content.get()).unwrap_or_default()
+}
+
+/// The user's own words in a text part: reminders and traces of the client are taken out.
+fn words(part: &Part<'_>) -> Option<String> {
+    const OPEN: &str = "<system-reminder>";
+    const CLOSE: &str = "</system-reminder>";
+    let mut text = part.text.as_deref()?.to_owned();
+    while let Some(start) = text.find(OPEN) {
+        let end = text[start..]
+            .find(CLOSE)
+            .map_or(text.len(), |end| start + end + CLOSE.len());
+        text.replace_range(start..end, "");
+    }
+    let text = text.trim();
+    let is_trace = text.starts_with("[Request interrupted")
+        || text.starts_with("<local-command")
+        || text.starts_with("<command-name>");
+    (!text.is_empty() && !is_trace).then(|| text.to_owned())
+}
+
+/// Of several texts in one message, the last that says what to do, else the last.
+fn choose(mut texts: Vec<String>) -> Option<String> {
+    let telling = texts
+        .iter()
+        .rposition(|text| super::directive::Directives::parse(text).is_some());
+    match telling {
+        Some(index) => Some(texts.swap_remove(index)),
+        None => texts.pop(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn prompt(body: &Value) -> Prompt {
+        Prompt::of(&RecordedRequest {
+            method: "POST".into(),
+            path: "/v1/messages".into(),
+            query: None,
+            headers: Vec::new(),
+            body: body.to_string().into(),
+            at: Instant::now(),
+        })
+    }
+
+    #[test]
+    fn skips_reminders_and_trailing_system_messages() {
+        let found = prompt(&json!({"messages": [
+            {"role": "user", "content": [
+                {"type": "text", "text": "<system-reminder>\nToday is WORDS:9\n</system-reminder>"},
+                {"type": "text", "text": "ECHO:hi"},
+                {"type": "text", "text": "<system-reminder>more</system-reminder>\n"},
+            ]},
+            {"role": "system", "content": "# Environment"},
+        ]}));
+        assert_eq!(
+            found,
+            Prompt {
+                text: "ECHO:hi".into(),
+                ..Prompt::default()
+            }
+        );
+    }
+
+    #[test]
+    fn counts_rounds_of_tool_results_since_the_prompt() {
+        let found = prompt(&json!({"messages": [
+            {"role": "user", "content": "ROUNDS:3"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]},
+            {"role": "user", "content": [{"type": "tool_result", "content": "x", "is_error": true}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "b"}]},
+            {"role": "user", "content": [{"type": "tool_result", "content": "x"},
+                {"type": "tool_result", "content": "y"},
+                {"type": "text", "text": "<system-reminder>r</system-reminder>"}]},
+        ]}));
+        assert_eq!(
+            found,
+            Prompt {
+                text: "ROUNDS:3".into(),
+                rounds: 2,
+                tool_failed: false
+            }
+        );
+    }
+
+    #[test]
+    fn words_after_an_interrupted_tool_are_a_new_prompt() {
+        let found = prompt(&json!({"messages": [
+            {"role": "user", "content": "TOOL:{}:END"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "content": "rejected", "is_error": true},
+                {"type": "text", "text": "[Request interrupted by user for tool use]"},
+                {"type": "text", "text": "next"}]},
+        ]}));
+        assert_eq!(
+            found,
+            Prompt {
+                text: "next".into(),
+                ..Prompt::default()
+            }
+        );
+    }
+
+    #[test]
+    fn reads_the_responses_dialect() {
+        let found = prompt(&json!({"input": [
+            {"type": "message", "role": "user", "content": [
+                {"type": "input_text", "text": "<environment_context>x</environment_context>"}]},
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]},
+            {"type": "function_call", "name": "shell", "call_id": "1", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "1", "output": "ok"},
+        ]}));
+        assert_eq!(
+            found,
+            Prompt {
+                text: "hello".into(),
+                rounds: 1,
+                tool_failed: false
+            }
+        );
+        assert_eq!(prompt(&json!({"input": "plain"})).text, "plain");
+    }
+
+    #[test]
+    fn anything_else_is_an_empty_prompt() {
+        for body in [
+            json!(null),
+            json!({}),
+            json!({"messages": [{"role": "user"}]}),
+            json!([1]),
+        ] {
+            assert_eq!(prompt(&body), Prompt::default());
+        }
+        assert_eq!(Head::of(b"not json"), Head::default());
+    }
+}

@@ -1,0 +1,131 @@
+//! The requests the server has seen, as tests look at them.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::watch;
+
+const KEPT: usize = 1000;
+
+pub type Recorded = Arc<RecordedRequest>;
+
+/// One request as it came.
+#[derive(Clone, Debug)]
+pub struct RecordedRequest {
+    pub method: String,
+    /// Without the query.
+    pub path: String,
+    pub query: Option<String>,
+    /// Names in lower case, in the order sent.
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    pub at: Instant,
+}
+
+impl RecordedRequest {
+    /// The first header of that name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON; `Null` when it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The model asked for; empty when there is none.
+    pub fn model(&self) -> String {
+        super::prompt::Head::of(&self.body).model
+    }
+
+    /// The user's words this request is about: the last prompt, without the client's reminders.
+    pub fn prompt(&self) -> String {
+        super::prompt::Prompt::of(self).text
+    }
+
+    /// Whether it asks the model for an answer.
+    pub fn is_model_request(&self) -> bool {
+        self.method == "POST"
+            && (self.path.ends_with("/messages") || self.path.ends_with("/responses"))
+    }
+}
+
+/// The newest requests, and a counter tests can wait on.
+#[derive(Debug)]
+pub(super) struct Log {
+    requests: Mutex<VecDeque<Recorded>>,
+    model_requests: watch::Sender<usize>,
+    abandoned: AtomicUsize,
+    recording: AtomicBool,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            requests: Mutex::default(),
+            model_requests: watch::Sender::new(0),
+            abandoned: AtomicUsize::new(0),
+            recording: AtomicBool::new(true),
+        }
+    }
+}
+
+impl Log {
+    pub(super) fn record(&self, request: &Recorded) {
+        if self.recording.load(Ordering::Relaxed) {
+            let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            if requests.len() == KEPT {
+                requests.pop_front();
+            }
+            requests.push_back(request.clone());
+        }
+        if request.is_model_request() {
+            self.model_requests.send_modify(|count| *count += 1);
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<Recorded> {
+        self.requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn model_requests(&self) -> Vec<Recorded> {
+        self.all()
+            .into_iter()
+            .filter(|request| request.is_model_request())
+            .collect()
+    }
+
+    pub(super) async fn reached(&self, count: usize) {
+        let mut seen = self.model_requests.subscribe();
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = seen.wait_for(|seen| *seen >= count).await;
+    }
+
+    pub(super) fn abandon(&self) {
+        self.abandoned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn abandoned(&self) -> usize {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_recording(&self, on: bool) {
+        self.recording.store(on, Ordering::Relaxed);
+    }
+}

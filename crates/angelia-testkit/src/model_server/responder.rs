@@ -1,0 +1,169 @@
+//! Decides what a request is answered with, and in which dialect.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    DEFAULT_TEXT,
+    directive::Directives,
+    messages,
+    prompt::{Head, Prompt},
+    recorded::RecordedRequest,
+    reply::{Body, Reply, Usage},
+    responses,
+    wire::{Response, ResponseBody},
+};
+
+type Answer = Box<dyn Fn(&RecordedRequest) -> Option<Reply> + Send + Sync>;
+
+/// The script and the counters behind deterministic ids.
+#[derive(Default)]
+pub(super) struct Responder {
+    state: Mutex<State>,
+    next_id: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    script: VecDeque<Reply>,
+    answer: Option<Answer>,
+    usage: Usage,
+    /// How often each prompt has already been answered with the failure it asks for.
+    failed: HashMap<String, usize>,
+}
+
+/// What an encoder needs beside the reply.
+pub(super) struct Context<'a> {
+    pub(super) model: &'a str,
+    pub(super) stream: bool,
+    pub(super) usage: Usage,
+    /// Unique per answer; ids of messages and tool calls are made from it.
+    pub(super) id: u64,
+}
+
+impl fmt::Debug for Responder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Responder")
+            .field("next_id", &self.next_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Responder {
+    pub(super) fn script(&self, replies: impl IntoIterator<Item = Reply>) {
+        self.state().script.extend(replies);
+    }
+
+    pub(super) fn respond_with(&self, answer: Answer) {
+        self.state().answer = Some(answer);
+    }
+
+    pub(super) fn set_usage(&self, usage: Usage) {
+        self.state().usage = usage;
+    }
+
+    pub(super) fn unused(&self) -> usize {
+        self.state().script.len()
+    }
+
+    pub(super) fn respond(&self, request: &RecordedRequest) -> Response {
+        let path = request.path.as_str();
+        match request.method.as_str() {
+            "POST" if path.ends_with("/messages") => self.model(request, messages::encode),
+            "POST" if path.ends_with("/responses") => self.model(request, responses::encode),
+            "POST" if path.ends_with("/count_tokens") => {
+                json_response(200, &json!({"input_tokens": request.body.len() / 4}))
+            }
+            "GET" if path.ends_with("/models") => json_response(200, &models()),
+            "HEAD" | "GET" if path == "/" => json_response(200, &json!({})),
+            _ => json_response(404, &messages::error(404, Some("no such path"))),
+        }
+    }
+
+    fn model(
+        &self,
+        request: &RecordedRequest,
+        encode: fn(&Body, &Context<'_>) -> Response,
+    ) -> Response {
+        let head = Head::of(&request.body);
+        let (reply, usage) = self.choose(request);
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let context = Context {
+            model: &head.model,
+            stream: head.stream,
+            usage,
+            id,
+        };
+        let mut response = encode(&reply.body, &context);
+        response.wait = reply.wait;
+        response.headers = reply.headers;
+        // Each dialect's own name for it; either client ignores the other's.
+        response
+            .headers
+            .push(("request-id".into(), format!("req_test{id:04}")));
+        response
+            .headers
+            .push(("x-request-id".into(), format!("req_test{id:04}")));
+        response
+    }
+
+    fn choose(&self, request: &RecordedRequest) -> (Reply, Usage) {
+        let mut state = self.state();
+        let usage = state.usage;
+        if let Some(reply) = state.script.pop_front() {
+            return (reply, usage);
+        }
+        if let Some(reply) = state.answer.as_ref().and_then(|answer| answer(request)) {
+            return (reply, usage);
+        }
+        let prompt = Prompt::of(request);
+        let Some(directives) = Directives::parse(&prompt.text) else {
+            return (Reply::text(DEFAULT_TEXT), usage);
+        };
+        let failed = state.failed.get(&prompt.text).copied().unwrap_or_default();
+        if directives.fails(prompt.rounds, failed) {
+            state.failed.insert(prompt.text, failed + 1);
+        }
+        (
+            directives.reply(prompt.rounds, prompt.tool_failed, failed),
+            usage,
+        )
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn json_response(status: u16, body: &Value) -> Response {
+    Response {
+        status,
+        headers: Vec::new(),
+        content_type: "application/json",
+        wait: Duration::ZERO,
+        body: ResponseBody::Whole(body.to_string().into_bytes()),
+    }
+}
+
+/// One list that the clients of both dialects can read.
+fn models() -> Value {
+    let ids = ["claude-opus-5-5", "claude-sonnet-5", "gpt-5.5"];
+    let data: Vec<Value> = ids
+        .iter()
+        .map(|id| {
+            json!({"id": id, "type": "model", "object": "model", "display_name": id,
+                "created_at": "2026-01-01T00:00:00Z", "created": 1_767_225_600, "owned_by": "test"})
+        })
+        .collect();
+    json!({"object": "list", "data": data, "has_more": false, "first_id": ids[0],
+        "last_id": ids[ids.len() - 1], "models": []})
+}

@@ -1,0 +1,229 @@
+//! An executor whose agents do exactly what the test says, when it says so: for tests of the
+//! engine, where the order of things is the point.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test double fails by panicking")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use angelia_core::{
+    model::{
+        EventKind, Failure, NativeSessionId, SessionSpec, Started, Status, TextChannel, Turn,
+    },
+    ports::{
+        Agent, BoxFuture, Capabilities, Emitted, Ended, Executor, Health, Installed, Login, Opening,
+        TurnIo,
+    },
+};
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+/// The executor; the test keeps the [`Strings`].
+#[derive(Debug)]
+pub struct Puppet {
+    runs: mpsc::Sender<Run>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    opened: AtomicUsize,
+    closed: AtomicUsize,
+}
+
+/// What the test pulls.
+#[derive(Debug)]
+pub struct Strings {
+    runs: Mutex<mpsc::Receiver<Run>>,
+    counts: Arc<Counts>,
+}
+
+/// One turn that an agent has been asked to run.
+#[derive(Debug)]
+pub struct Run {
+    pub turn: Turn,
+    pub io: TurnIo,
+    /// The agent's own conversation that was continued.
+    pub resumed: Option<NativeSessionId>,
+    end: oneshot::Sender<Script>,
+}
+
+#[derive(Debug)]
+enum Script {
+    End(Ended),
+    Panic,
+    Retire(Ended),
+}
+
+impl Puppet {
+    pub fn new() -> (Arc<Self>, Strings) {
+        let (runs, receiver) = mpsc::channel(64);
+        let counts = Arc::<Counts>::default();
+        let strings = Strings { runs: Mutex::new(receiver), counts: Arc::clone(&counts) };
+        (Arc::new(Self { runs, counts }), strings)
+    }
+}
+
+impl Strings {
+    /// The next turn that any agent is asked to run.
+    pub async fn next_run(&self) -> Run {
+        self.runs.lock().await.recv().await.expect("the puppet lives")
+    }
+
+    pub fn opened(&self) -> usize {
+        self.counts.opened.load(Ordering::SeqCst)
+    }
+
+    pub fn closed(&self) -> usize {
+        self.counts.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl Run {
+    pub async fn emit(&self, emitted: Vec<Emitted>) {
+        self.io.events.send(emitted).await;
+    }
+
+    pub async fn start(&self) {
+        let started = Started {
+            profile: "default".into(),
+            executor: "puppet".into(),
+            model: Some("wood".into()),
+            native_session_id: Some(NativeSessionId::new("native-1")),
+            resumed: self.resumed.is_some(),
+            warm: false,
+        };
+        self.emit(vec![Emitted::Event(EventKind::Started(started))]).await;
+    }
+
+    /// Says something: a delta and its whole block.
+    pub async fn say(&self, block: u32, text: &str) {
+        let channel = TextChannel::Answer;
+        let text: Arc<str> = text.into();
+        self.emit(vec![
+            Emitted::Event(EventKind::Delta { block, channel, text: Arc::clone(&text) }),
+            Emitted::Event(EventKind::Block { block, channel, text }),
+        ])
+        .await;
+    }
+
+    pub fn complete(self, text: &str) {
+        self.end(Ended {
+            status: Status::Completed,
+            text: Some(text.into()),
+            reason: "end_turn".into(),
+        });
+    }
+
+    pub fn end(self, ended: Ended) {
+        let _given_up = self.end.send(Script::End(ended));
+    }
+
+    /// Ends the turn and leaves an agent that cannot take another one.
+    pub fn retire(self, ended: Ended) {
+        let _given_up = self.end.send(Script::Retire(ended));
+    }
+
+    /// Makes the agent's driver panic in the middle of the turn.
+    pub fn panic(self) {
+        let _given_up = self.end.send(Script::Panic);
+    }
+}
+
+impl Executor for Puppet {
+    fn name(&self) -> &'static str {
+        "puppet"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            replace_prompt: true,
+            append_prompt: true,
+            carry_history: true,
+            caller_tools: true,
+            output_schema: true,
+            images: true,
+            steer: true,
+            fork: true,
+            resume: true,
+            model_mode: true,
+        }
+    }
+
+    fn probe<'a>(&'a self, _spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
+        let installed = Some(Installed { path: "puppet".into(), version: "1".into() });
+        Box::pin(async { Health { installed, login: Login::NotNeeded, problem: None } })
+    }
+
+    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+        self.counts.opened.fetch_add(1, Ordering::SeqCst);
+        let agent = PuppetAgent {
+            runs: self.runs.clone(),
+            counts: Arc::clone(&self.counts),
+            resumed: opening.native.cloned(),
+            usable: true,
+        };
+        Box::pin(async { Ok(Box::new(agent) as Box<dyn Agent>) })
+    }
+
+    fn warm_up(&self, _spec: &SessionSpec) {}
+
+    fn fork<'a>(
+        &'a self,
+        _spec: &'a SessionSpec,
+        native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
+        Box::pin(async move { Ok(NativeSessionId::new(format!("{native}-fork"))) })
+    }
+
+    fn forget<'a>(
+        &'a self,
+        _spec: &'a SessionSpec,
+        _native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+struct PuppetAgent {
+    runs: mpsc::Sender<Run>,
+    counts: Arc<Counts>,
+    resumed: Option<NativeSessionId>,
+    usable: bool,
+}
+
+impl Agent for PuppetAgent {
+    fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, Ended> {
+        Box::pin(async move {
+            let (end, script) = oneshot::channel();
+            let run = Run { turn: turn.clone(), io, resumed: self.resumed.take(), end };
+            self.runs.send(run).await.expect("the test lives");
+            match script.await {
+                Ok(Script::End(ended)) => ended,
+                Ok(Script::Retire(ended)) => {
+                    self.usable = false;
+                    ended
+                }
+                Ok(Script::Panic) => panic!("as the test asked"),
+                // The test dropped the run: an agent that never answers.
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
+
+    fn is_usable(&mut self) -> bool {
+        self.usable
+    }
+
+    fn close(self: Box<Self>, _grace: Duration) -> BoxFuture<'static, ()> {
+        self.counts.closed.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async {})
+    }
+}

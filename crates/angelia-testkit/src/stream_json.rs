@@ -1,0 +1,170 @@
+//! Drives an agent program over its JSON-lines pipes by hand, without any of our own crates: the
+//! measure our executors are compared with, and the proof that the fakes behave.
+
+use std::{ffi::OsStr, ffi::OsString, io, path::Path, process::Stdio, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+};
+
+/// A running program; killed when dropped.
+#[derive(Debug)]
+pub struct Driver {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    stderr: ChildStderr,
+    line: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    #[error("the program's pipes failed: {0}")]
+    Pipe(#[from] io::Error),
+    #[error("the program wrote a line that is not JSON: {0}")]
+    NotJson(String),
+    #[error("the program ended its output; stderr: {0}")]
+    Ended(String),
+    #[error("nothing fitting came within {within:?}; the last lines were {seen:#?}")]
+    TooLate { within: Duration, seen: Vec<String> },
+}
+
+impl Driver {
+    /// Starts `program` with exactly this environment.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "driving a program directly is the purpose"
+    )]
+    pub fn start(
+        program: &Path,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        environment: Vec<(OsString, OsString)>,
+        folder: &Path,
+    ) -> Result<Self, DriveError> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .env_clear()
+            .envs(environment)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let gone = || DriveError::Ended("no pipe".into());
+        let input = child.stdin.take();
+        let output = BufReader::with_capacity(1 << 16, child.stdout.take().ok_or_else(gone)?);
+        let stderr = child.stderr.take().ok_or_else(gone)?;
+        Ok(Self {
+            child,
+            input,
+            output,
+            stderr,
+            line: String::new(),
+        })
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    pub async fn send(&mut self, message: &Value) -> Result<(), DriveError> {
+        let mut line = message.to_string();
+        line.push('\n');
+        if let Some(input) = &mut self.input {
+            input.write_all(line.as_bytes()).await?;
+            input.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// A user message with an id of its own.
+    pub async fn prompt(&mut self, text: &str) -> Result<uuid::Uuid, DriveError> {
+        let id = uuid::Uuid::new_v4();
+        self.send(
+            &json!({"type": "user", "message": {"role": "user", "content": text},
+            "parent_tool_use_id": null, "uuid": id}),
+        )
+        .await?;
+        Ok(id)
+    }
+
+    /// A control request; its answer has the same `request_id`.
+    pub async fn control(&mut self, id: &str, request: Value) -> Result<(), DriveError> {
+        self.send(&json!({"type": "control_request", "request_id": id, "request": request}))
+            .await
+    }
+
+    /// Answers a control request of the program.
+    pub async fn answer(&mut self, id: &Value, response: Value) -> Result<(), DriveError> {
+        self.send(&json!({"type": "control_response",
+            "response": {"subtype": "success", "request_id": id, "response": response}}))
+            .await
+    }
+
+    /// The next line.
+    pub async fn next(&mut self) -> Result<Value, DriveError> {
+        self.line.clear();
+        if self.output.read_line(&mut self.line).await? == 0 {
+            let mut stderr = String::new();
+            self.stderr.read_to_string(&mut stderr).await?;
+            return Err(DriveError::Ended(stderr));
+        }
+        serde_json::from_str(&self.line).map_err(|_| DriveError::NotJson(self.line.clone()))
+    }
+
+    /// Every line up to and with the first one that fits.
+    pub async fn until(
+        &mut self,
+        within: Duration,
+        fits: impl Fn(&Value) -> bool,
+    ) -> Result<Vec<Value>, DriveError> {
+        let mut lines = Vec::new();
+        let found = tokio::time::timeout(within, async {
+            loop {
+                let line = self.next().await?;
+                let last = fits(&line);
+                lines.push(line);
+                if last {
+                    return Ok(());
+                }
+            }
+        })
+        .await;
+        match found {
+            Ok(Ok(())) => Ok(lines),
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                let seen = lines
+                    .iter()
+                    .rev()
+                    .take(10)
+                    .map(|line| cut(line.to_string()))
+                    .collect();
+                Err(DriveError::TooLate { within, seen })
+            }
+        }
+    }
+
+    /// Every line up to and with the turn's `result`.
+    pub async fn result(&mut self, within: Duration) -> Result<Vec<Value>, DriveError> {
+        self.until(within, |line| line["type"] == "result").await
+    }
+
+    /// Closes stdin and waits for the end; the exit code, if it has one.
+    pub async fn close(mut self) -> Result<Option<i32>, DriveError> {
+        self.input = None;
+        let mut rest = Vec::new();
+        self.output.read_to_end(&mut rest).await?;
+        Ok(self.child.wait().await?.code())
+    }
+}
+
+fn cut(mut line: String) -> String {
+    if let Some((end, _)) = line.char_indices().nth(400) {
+        line.truncate(end);
+    }
+    line
+}

@@ -1,0 +1,146 @@
+//! Newline-delimited JSON: cuts a stream into lines, and writes one line.
+//!
+//! ```
+//! use angelia_wire::limits::MAX_FRAME;
+//! use angelia_wire::ndjson::{Frame, Framer};
+//! use bytes::BufMut;
+//!
+//! let mut framer = Framer::new(MAX_FRAME);
+//! framer.buffer().put_slice(b"{\"a\":1}\n\n{\"b\""); // or `reader.read_buf(framer.buffer()).await?`
+//! assert_eq!(framer.next(), Some(Frame::Line(b"{\"a\":1}")));
+//! assert_eq!(framer.next(), None); // read on
+//! assert_eq!(framer.finish(), Some(Frame::Partial(b"{\"b\"")));
+//! ```
+
+use std::ops::Range;
+
+use bytes::{BufMut, BytesMut};
+use memchr::memchr;
+
+use crate::limits::HEAD;
+use crate::lines::{Lines, put_on_one_line};
+
+/// One line of the stream, borrowed from the framer's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// A line without its `\n` or `\r\n`; never empty.
+    Line(&'a [u8]),
+    /// A line over the limit. It was skipped; this is its length without the `\n`, and how it began.
+    TooLong { bytes: usize, head: &'a [u8] },
+    /// The stream ended in the middle of this line.
+    Partial(&'a [u8]),
+}
+
+/// Cuts a stream into lines.
+///
+/// Only `\n` ends a line (JSON strings may hold every other line separator there is), one `\r`
+/// before it belongs to it, and empty lines are passed over. Of a line over the limit no more is
+/// held than the limit and one read; it is reported once, when its end comes.
+#[derive(Debug)]
+pub struct Framer {
+    lines: Lines,
+    limit: usize,
+    /// How much of the current line has been forgotten, because the line is over the limit.
+    forgotten: usize,
+}
+
+/// Where a line lies in the buffer, and how long it was before any of it was forgotten.
+struct Found {
+    place: Range<usize>,
+    bytes: usize,
+}
+
+impl Framer {
+    /// A framer for lines of at most `limit` bytes, `\n` not counted.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            lines: Lines::default(),
+            limit,
+            forgotten: 0,
+        }
+    }
+
+    /// Where to read into: at least [`limits::READ`](crate::limits::READ) bytes of room.
+    pub fn buffer(&mut self) -> &mut (impl BufMut + use<>) {
+        self.lines.buffer()
+    }
+
+    /// The next whole line, or `None` when more must be read first.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an Iterator cannot lend its items"
+    )]
+    pub fn next(&mut self) -> Option<Frame<'_>> {
+        let found = self.find()?;
+        Some(self.frame(found, Frame::Line))
+    }
+
+    /// Like [`Self::next`], for when the stream has ended: what is left is a frame too.
+    pub fn finish(&mut self) -> Option<Frame<'_>> {
+        if let Some(found) = self.find() {
+            return Some(self.frame(found, Frame::Line));
+        }
+        let rest = self.lines.cut_rest();
+        let found = self.measure(rest)?;
+        Some(self.frame(found, Frame::Partial))
+    }
+
+    fn find(&mut self) -> Option<Found> {
+        while let Some(line) = self.lines.cut(|bytes| memchr(b'\n', bytes)) {
+            if let Some(found) = self.measure(line) {
+                return Some(found);
+            }
+        }
+        if self.forgotten + self.lines.unfinished() > self.limit {
+            self.forgotten += self.lines.forget(HEAD);
+        }
+        None
+    }
+
+    /// `None` for an empty line.
+    fn measure(&mut self, mut place: Range<usize>) -> Option<Found> {
+        let bytes = place.len() + std::mem::take(&mut self.forgotten);
+        if bytes <= self.limit && self.lines.get(place.clone()).ends_with(b"\r") {
+            place.end -= 1;
+        }
+        (!place.is_empty()).then_some(Found { place, bytes })
+    }
+
+    fn frame<'a>(&'a self, found: Found, whole: fn(&'a [u8]) -> Frame<'a>) -> Frame<'a> {
+        let line = self.lines.get(found.place);
+        if found.bytes > self.limit {
+            Frame::TooLong {
+                bytes: found.bytes,
+                head: &line[..line.len().min(HEAD)],
+            }
+        } else {
+            whole(line)
+        }
+    }
+}
+
+/// Appends one JSON value as one line.
+///
+/// A line break in JSON text can only be space between tokens, so it is written as a space: text
+/// that somebody else laid out over several lines is still one frame, and means the same.
+pub fn encode(out: &mut BytesMut, json: &[u8]) {
+    out.reserve(json.len() + 1);
+    put_on_one_line(out, json);
+    out.put_u8(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_over_the_limit_is_not_kept() {
+        let mut framer = Framer::new(1000);
+        for _ in 0..100 {
+            framer.buffer().put_slice(&[b'x'; 100]);
+            assert_eq!(framer.next(), None);
+            assert!(framer.lines.unfinished() <= 1000);
+        }
+        assert_eq!(framer.forgotten + framer.lines.unfinished(), 10_000);
+    }
+}

@@ -1,0 +1,197 @@
+//! Bytes to events, for our own client of `/api` and for tests.
+
+use std::fmt;
+use std::mem;
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::BufMut;
+use memchr::{memchr, memchr2};
+
+use crate::lines::Lines;
+
+/// One event, as it is dispatched to a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// `message` unless the event named itself.
+    pub name: String,
+    pub data: String,
+    /// The last id the stream has given, with this event or before; empty if there was none.
+    pub id: String,
+}
+
+/// An event over the limit; it was skipped, and the stream goes on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "skipped an event of {bytes} bytes, more than the limit of {limit}; fetch what it told another way"
+)]
+pub struct TooLong {
+    pub bytes: usize,
+    pub limit: usize,
+}
+
+/// Decodes a stream of events.
+///
+/// Read into [`Self::buffer`], then take events as from any iterator; `None` means read on, not
+/// the end. As the standard wants it, an event that the stream's end cut short is no event, and
+/// bytes that are not UTF-8 become replacement characters.
+pub struct Decoder {
+    lines: Lines,
+    /// For all lines of one event together, without their terminators.
+    limit: usize,
+    size: usize,
+    /// The beginning of the current line has been forgotten, because the event is over the limit.
+    line_is_cut: bool,
+    last_terminator: u8,
+    begun: bool,
+    name: String,
+    data: String,
+    id: String,
+    last_id: String,
+    retry: Option<Duration>,
+}
+
+impl Decoder {
+    /// A decoder for events of at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            lines: Lines::default(),
+            limit,
+            size: 0,
+            line_is_cut: false,
+            last_terminator: b'\n',
+            begun: false,
+            name: String::new(),
+            data: String::new(),
+            id: String::new(),
+            last_id: String::new(),
+            retry: None,
+        }
+    }
+
+    /// Where to read into: at least [`limits::READ`](crate::limits::READ) bytes of room.
+    pub fn buffer(&mut self) -> &mut (impl BufMut + use<>) {
+        self.lines.buffer()
+    }
+
+    /// What to send as `Last-Event-ID` when connecting again: the id as of the last complete event,
+    /// so that one which was cut short comes again. Empty if there was none.
+    pub fn last_id(&self) -> &str {
+        &self.last_id
+    }
+
+    /// How long the server wants us to wait before connecting again, if it has said so.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    fn line(&mut self, line: Range<usize>) -> Option<Result<Event, TooLong>> {
+        let terminator = self.lines.terminator(&line);
+        let after = mem::replace(&mut self.last_terminator, terminator);
+        let first = !mem::replace(&mut self.begun, true);
+        let empty = !mem::take(&mut self.line_is_cut) && line.is_empty();
+        if empty && (after, terminator) == (b'\r', b'\n') {
+            return None; // the second half of a CRLF, whose first half ended the line already
+        }
+        if empty {
+            return self.dispatch();
+        }
+        self.size += line.len();
+        if self.size <= self.limit {
+            self.field(line, first);
+        }
+        None
+    }
+
+    fn field(&mut self, line: Range<usize>, first: bool) {
+        let mut line = self.lines.get(line);
+        if first {
+            line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+        }
+        let (name, value) = match memchr(b':', line) {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &[][..]),
+        };
+        let value = String::from_utf8_lossy(value.strip_prefix(b" ").unwrap_or(value));
+        match name {
+            b"event" => self.name = value.into_owned(),
+            b"data" => {
+                self.data.push_str(&value);
+                self.data.push('\n');
+            }
+            b"id" if !value.contains('\0') => self.id = value.into_owned(),
+            b"retry" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
+                self.retry = value.parse().map(Duration::from_millis).ok().or(self.retry);
+            }
+            _ => {} // a comment, whose name is empty, or a field the standard does not know
+        }
+    }
+
+    fn dispatch(&mut self) -> Option<Result<Event, TooLong>> {
+        let bytes = mem::take(&mut self.size);
+        let mut name = mem::take(&mut self.name);
+        let mut data = mem::take(&mut self.data);
+        // Also when the event is skipped: asking for it again would bring the same giant.
+        self.last_id.clone_from(&self.id);
+        if bytes > self.limit {
+            return Some(Err(TooLong {
+                bytes,
+                limit: self.limit,
+            }));
+        }
+        data.pop()?; // the line break after the last line; without any line there is no event
+        if name.is_empty() {
+            name.push_str("message");
+        }
+        Some(Ok(Event {
+            name,
+            data,
+            id: self.last_id.clone(),
+        }))
+    }
+}
+
+impl Iterator for Decoder {
+    type Item = Result<Event, TooLong>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(line) = self.lines.cut(|bytes| memchr2(b'\n', b'\r', bytes)) {
+            if let Some(event) = self.line(line) {
+                return Some(event);
+            }
+        }
+        if self.size + self.lines.unfinished() > self.limit {
+            let gone = self.lines.forget(0);
+            self.size += gone;
+            self.line_is_cut |= gone > 0;
+        }
+        None
+    }
+}
+
+/// Without the event: it is somebody's conversation.
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder")
+            .field("lines", &self.lines)
+            .field("size", &self.size)
+            .field("last_id", &self.last_id)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_over_the_limit_is_not_kept() {
+        let mut decoder = Decoder::new(1000);
+        decoder.buffer().put_slice(b"data: some text\ndata: ");
+        for _ in 0..100 {
+            decoder.buffer().put_slice(b"text that never ends");
+            assert_eq!(decoder.next(), None);
+            assert!(decoder.lines.unfinished() + decoder.data.len() <= 1000);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Server-sent events, as the WHATWG HTML standard defines them (§9.2): [`Encoder`] and [`Decoder`].
+
+mod decode;
+mod encode;
+
+pub use decode::{Decoder, Event, TooLong};
+pub use encode::Encoder;

@@ -1,0 +1,80 @@
+//! The framer against its reference.
+
+use angelia_wire::limits::HEAD;
+use angelia_wire::ndjson::{Frame, Framer};
+use bytes::BufMut;
+
+use super::{case, pieces};
+
+/// A [`Frame`] that owns its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Owned {
+    Line(Vec<u8>),
+    TooLong { bytes: usize, head: Vec<u8> },
+    Partial(Vec<u8>),
+}
+
+impl From<Frame<'_>> for Owned {
+    fn from(frame: Frame<'_>) -> Self {
+        match frame {
+            Frame::Line(line) => Self::Line(line.to_vec()),
+            Frame::TooLong { bytes, head } => Self::TooLong {
+                bytes,
+                head: head.to_vec(),
+            },
+            Frame::Partial(line) => Self::Partial(line.to_vec()),
+        }
+    }
+}
+
+/// [`check`] on a case made of any bytes.
+pub(crate) fn check_bytes(data: &[u8]) {
+    if let Some((limit, sizes, stream)) = case(data) {
+        check(stream, limit, &sizes);
+    }
+}
+
+/// However `stream` is cut, the frames are those of the reference.
+pub(crate) fn check(stream: &[u8], limit: usize, sizes: &[usize]) {
+    assert_eq!(
+        frames(limit, pieces(stream, sizes)),
+        reference(stream, limit)
+    );
+}
+
+pub(crate) fn frames<'a>(limit: usize, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Owned> {
+    let mut framer = Framer::new(limit);
+    let mut seen = Vec::new();
+    for piece in pieces {
+        framer.buffer().put_slice(piece);
+        while let Some(frame) = framer.next() {
+            seen.push(frame.into());
+        }
+    }
+    while let Some(frame) = framer.finish() {
+        seen.push(frame.into());
+    }
+    seen
+}
+
+pub(crate) fn reference(stream: &[u8], limit: usize) -> Vec<Owned> {
+    let mut frames = Vec::new();
+    for whole in stream.split_inclusive(|&byte| byte == b'\n') {
+        let line = whole.strip_suffix(b"\n").unwrap_or(whole);
+        let text = line.strip_suffix(b"\r").unwrap_or(line).to_vec();
+        if line.len() > limit {
+            let head = line.iter().copied().take(HEAD).collect();
+            frames.push(Owned::TooLong {
+                bytes: line.len(),
+                head,
+            });
+        } else if text.is_empty() {
+            // passed over
+        } else if whole.ends_with(b"\n") {
+            frames.push(Owned::Line(text));
+        } else {
+            frames.push(Owned::Partial(text));
+        }
+    }
+    frames
+}

@@ -1,0 +1,5 @@
+//! Tests of the crate from outside, in one binary.
+
+mod invariants;
+mod ndjson;
+mod sse;

@@ -1,0 +1,131 @@
+//! An agent program driven with as little as possible between it and the clock: blocking pipes,
+//! lines split at the newline, nothing parsed. What our own numbers are compared with.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::Timing;
+
+/// The flags our own executor gives in agent mode without trust, for a like comparison.
+const FLAGS: &str = "-p --input-format stream-json --output-format stream-json --verbose \
+     --include-partial-messages --permission-prompt-tool stdio --permission-mode default \
+     --setting-sources user --strict-mcp-config --exclude-dynamic-system-prompt-sections";
+
+/// A running program; killed when dropped.
+pub(crate) struct Direct {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    line: Vec<u8>,
+}
+
+impl Direct {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "driving a program directly is the purpose"
+    )]
+    pub(crate) fn spawn(
+        program: &Path,
+        environment: &[(OsString, OsString)],
+        folder: &Path,
+    ) -> Result<Self> {
+        let mut child = Command::new(program)
+            .args(FLAGS.split_whitespace())
+            .args(["--session-id", &Uuid::new_v4().to_string()])
+            .env_clear()
+            .envs(environment.iter().cloned())
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let input = child.stdin.take().context("no stdin")?;
+        let output = child.stdout.take().context("no stdout")?;
+        let output = BufReader::with_capacity(1 << 16, output);
+        Ok(Self {
+            child,
+            input,
+            output,
+            line: Vec::new(),
+        })
+    }
+
+    /// Started and initialised, as a pool would keep it.
+    pub(crate) fn start(
+        program: &Path,
+        environment: &[(OsString, OsString)],
+        folder: &Path,
+    ) -> Result<Self> {
+        let mut this = Self::spawn(program, environment, folder)?;
+        this.initialize()?;
+        this.read_until(br#""control_response""#)?;
+        Ok(this)
+    }
+
+    /// Asks it to initialise and does not wait for the answer.
+    pub(crate) fn initialize(&mut self) -> Result<()> {
+        let request = json!({"type": "control_request", "request_id": "first",
+            "request": {"subtype": "initialize", "hooks": {}}});
+        self.write(&request)
+    }
+
+    pub(crate) fn turn(&mut self, prompt: &str) -> Result<Timing> {
+        self.turn_since(Instant::now(), prompt)
+    }
+
+    /// A turn whose clock has been running since `begun`.
+    pub(crate) fn turn_since(&mut self, begun: Instant, prompt: &str) -> Result<Timing> {
+        let message = json!({"type": "user", "message": {"role": "user", "content": prompt},
+            "parent_tool_use_id": null, "uuid": Uuid::new_v4()});
+        self.write(&message)?;
+        self.read_until(br#""type":"text_delta""#)?;
+        let first = begun.elapsed();
+        self.read_until(br#""type":"result""#)?;
+        Ok(Timing {
+            first,
+            end: begun.elapsed(),
+        })
+    }
+
+    fn write(&mut self, message: &serde_json::Value) -> Result<()> {
+        let mut line = message.to_string();
+        line.push('\n');
+        Ok(self.input.write_all(line.as_bytes())?)
+    }
+
+    fn read_until(&mut self, wanted: &[u8]) -> Result<()> {
+        loop {
+            self.line.clear();
+            if self.output.read_until(b'\n', &mut self.line)? == 0 {
+                bail!("the program ended its output");
+            }
+            if contains(&self.line, wanted) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        // It may have gone already.
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+/// Looks only where the word's rarest byte is.
+pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
+    str::from_utf8(text)
+        .is_ok_and(|text| str::from_utf8(word).is_ok_and(|word| text.contains(word)))
+}

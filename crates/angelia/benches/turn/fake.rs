@@ -1,0 +1,222 @@
+//! An instant stand-in for the agent program: what is left is our own cost.
+
+use std::time::{Duration, Instant};
+
+use angelia_core::model::SessionId;
+use angelia_testkit::programs;
+use anyhow::Result;
+
+use crate::{
+    daemon::Daemon,
+    direct::Direct,
+    http::Client,
+    local::Local,
+    place::Place,
+    processor,
+    report::{Report, Series, ms, us},
+};
+
+/// Short turns of each variant in a round.
+const SHORT_TURNS: u32 = 50;
+/// Long turns of each variant in a round.
+const LONG_TURNS: u32 = 5;
+const DELTAS: u32 = 2000;
+const VIEWERS: usize = 8;
+
+/// One way to the fake, and what was found about it.
+#[derive(Default)]
+struct Found {
+    first: Series,
+    end: Series,
+    long: Series,
+    /// For all long turns.
+    events: u32,
+    processor: Duration,
+}
+
+struct Stage {
+    direct: Direct,
+    local: Local,
+    session: SessionId,
+    served: Option<Served>,
+    _place: Place,
+}
+
+struct Served {
+    client: Client,
+    session: String,
+    daemon: Daemon,
+}
+
+impl Stage {
+    fn set(with_daemon: bool) -> Result<Self> {
+        let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+        let direct = Direct::start(&place.program, &place.environment(), &place.work())?;
+        let local = Local::start(&place, 0)?;
+        let session = local.create_session()?;
+        let served = if with_daemon {
+            let daemon = Daemon::start(&place, 0)?;
+            let mut client = daemon.client()?;
+            let session = client.create_session()?;
+            Some(Served {
+                client,
+                session,
+                daemon,
+            })
+        } else {
+            None
+        };
+        Ok(Self {
+            direct,
+            local,
+            session,
+            served,
+            _place: place,
+        })
+    }
+
+    fn short_turns(&mut self, found: &mut [Found; 4]) -> Result<()> {
+        let prompt = "WORDS:20";
+        for _ in 0..SHORT_TURNS {
+            let direct = self.direct.turn(prompt)?;
+            let local = self.local.turn(self.session, prompt)?;
+            let mut timings = vec![(0, direct), (1, local)];
+            if let Some(served) = &mut self.served {
+                timings.push((3, served.client.turn(&served.session, prompt)?));
+            }
+            for (which, timing) in timings {
+                found[which].first.add(timing.first);
+                found[which].end.add(timing.end);
+            }
+        }
+        Ok(())
+    }
+
+    fn long_turns(&mut self, [direct, one, many, daemon]: &mut [Found; 4]) -> Result<()> {
+        let prompt = format!("WORDS:{DELTAS}");
+        for _ in 0..LONG_TURNS {
+            let before = processor::own_time()?;
+            direct.long.add(self.direct.turn(&prompt)?.end);
+            direct.add(DELTAS, before, processor::own_time()?);
+
+            for (viewers, found) in [(1, &mut *one), (VIEWERS, &mut *many)] {
+                let before = processor::own_time()?;
+                let begun = Instant::now();
+                let events = self.local.watched_turn(self.session, &prompt, viewers)?;
+                found.long.add(begun.elapsed());
+                found.add(events, before, processor::own_time()?);
+            }
+
+            if let Some(served) = &mut self.served {
+                let pid = served.daemon.pid();
+                let before = processor::time_of(pid)?;
+                daemon
+                    .long
+                    .add(served.client.turn(&served.session, &prompt)?.end);
+                daemon.add(DELTAS, before, processor::time_of(pid)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Found {
+    fn add(&mut self, events: u32, before: Duration, after: Duration) {
+        self.events += events;
+        self.processor += after.saturating_sub(before);
+    }
+
+    fn cost(&self) -> Duration {
+        self.processor / self.events.max(1)
+    }
+
+    fn rate_per_core(&self) -> f64 {
+        f64::from(self.events) / self.processor.as_secs_f64()
+    }
+
+    fn throughput(&self, name: &str) -> String {
+        let wall = f64::from(DELTAS) / self.long.median().as_secs_f64() / 1e3;
+        let per_core = self.rate_per_core() / 1e3;
+        let cost = us(self.cost());
+        format!("{name:<52} {cost:>6.2} µs/event  {per_core:>6.0}k/s per core  {wall:>6.0}k/s wall")
+    }
+}
+
+pub(crate) fn measure(report: &mut Report, rounds: u32, with_daemon: bool) -> Result<()> {
+    let mut stage = Stage::set(with_daemon)?;
+    // Whatever happens only once happens now.
+    let mut thrown_away = <[Found; 4]>::default();
+    stage.short_turns(&mut thrown_away)?;
+    stage.long_turns(&mut thrown_away)?;
+    let mut found = <[Found; 4]>::default();
+    for _ in 0..rounds {
+        stage.short_turns(&mut found)?;
+        stage.long_turns(&mut found)?;
+    }
+    let [direct, one, many, daemon] = &found;
+
+    let names = [
+        "pipe, directly",
+        "engine in this process",
+        "angelia serve, over its socket",
+    ];
+    let [pipe, engine, socket] = names;
+    let rows = |pick: fn(&Found) -> &Series| {
+        let mut rows = vec![(pipe, pick(direct)), (engine, pick(one))];
+        rows.extend(with_daemon.then(|| (socket, pick(daemon))));
+        rows
+    };
+    report.table(
+        "fake: first delta of a 20-delta turn",
+        &rows(|found| &found.first),
+    );
+    report.table("fake: whole 20-delta turn", &rows(|found| &found.end));
+    let mut long = rows(|found| &found.long);
+    long.insert(2, ("engine in this process, 8 viewers", &many.long));
+    report.table("fake: whole 2000-delta turn", &long);
+    report.section("fake: processor time of our own process, 2000-delta turns");
+    report.line(&direct.throughput("reader of the pipe (parses nothing, stores nothing)"));
+    report.line(&one.throughput("engine, log and 1 viewer"));
+    report.line(&many.throughput("engine, log and 8 viewers"));
+    if with_daemon {
+        report.line(&daemon.throughput("angelia serve: engine, log, 1 viewer by HTTP"));
+    }
+
+    report.at_most(
+        "fake, engine, first delta p50",
+        ms(one.first.median()),
+        0.3,
+        "ms",
+    );
+    report.at_most(
+        "fake, engine, first delta p99",
+        ms(one.first.p99()),
+        1.0,
+        "ms",
+    );
+    for (name, found) in [("1 viewer", one), ("8 viewers", many)] {
+        let rate = found.rate_per_core() / 1e3;
+        report.at_least(
+            &format!("fake, engine, {name}"),
+            rate,
+            300.0,
+            "k events/s per core",
+        );
+        report.at_most(
+            &format!("fake, engine, {name}"),
+            us(found.cost()),
+            3.0,
+            "µs per delta",
+        );
+    }
+    if with_daemon {
+        report.at_most(
+            "fake, socket, first delta p99",
+            ms(daemon.first.p99()),
+            1.0,
+            "ms",
+        );
+        report.at_most("fake, socket", us(daemon.cost()), 3.0, "µs per delta");
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! A client of the daemon's socket: HTTP/1.1 on one connection that is kept open, as any program
+//! would talk to it, with nothing in between.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::{Timing, direct::contains};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) struct Client {
+    input: UnixStream,
+    output: BufReader<UnixStream>,
+    line: String,
+    body: Vec<u8>,
+}
+
+/// What follows the head of an answer.
+enum Length {
+    Known(usize),
+    Chunked,
+}
+
+impl Client {
+    pub(crate) fn connect(socket: &Path) -> Result<Self> {
+        let input = UnixStream::connect(socket)?;
+        input.set_read_timeout(Some(LIMIT))?;
+        let output = BufReader::with_capacity(1 << 16, input.try_clone()?);
+        Ok(Self {
+            input,
+            output,
+            line: String::new(),
+            body: Vec::new(),
+        })
+    }
+
+    pub(crate) fn is_healthy(&mut self) -> Result<bool> {
+        Ok(self.ask("GET", "/healthz", None)?["status"] == "ok")
+    }
+
+    pub(crate) fn create_session(&mut self) -> Result<String> {
+        let session = self.ask("POST", "/api/sessions", Some(&json!({})))?;
+        let id = session["id"].as_str();
+        Ok(id
+            .with_context(|| format!("no session: {session}"))?
+            .to_owned())
+    }
+
+    pub(crate) fn delete_session(&mut self, session: &str) -> Result<()> {
+        self.ask("DELETE", &format!("/api/sessions/{session}"), None)
+            .map(drop)
+    }
+
+    pub(crate) fn turn(&mut self, session: &str, prompt: &str) -> Result<Timing> {
+        self.turn_since(Instant::now(), session, prompt)
+    }
+
+    /// A turn whose clock has been running since `begun`: submitted, then followed by its events.
+    pub(crate) fn turn_since(
+        &mut self,
+        begun: Instant,
+        session: &str,
+        prompt: &str,
+    ) -> Result<Timing> {
+        let path = format!("/api/sessions/{session}/turns");
+        let accepted = self.ask("POST", &path, Some(&json!({"input": prompt})))?;
+        let turn = accepted["turn_id"]
+            .as_str()
+            .or_else(|| accepted["id"].as_str());
+        let turn = turn.with_context(|| format!("no turn: {accepted}"))?;
+        self.send("GET", &format!("/api/turns/{turn}/events"), None)?;
+        let (status, length) = self.head()?;
+        ensure!(
+            status == 200 && matches!(length, Length::Chunked),
+            "no events: {status}"
+        );
+        let mut first = None;
+        let mut end = None;
+        // An event never spans two chunks: every chunk is one batch.
+        while self.chunk()? {
+            if first.is_none() && contains(&self.body, b"event: text.delta\n") {
+                first = Some(begun.elapsed());
+            }
+            if contains(&self.body, b"event: turn.finished\n") {
+                end = Some(begun.elapsed());
+                ensure!(
+                    contains(&self.body, br#""status":"completed""#),
+                    "the turn did not complete: {}",
+                    String::from_utf8_lossy(&self.body)
+                );
+            }
+        }
+        Ok(Timing {
+            first: first.context("the turn had no text")?,
+            end: end.context("the turn's events ended early")?,
+        })
+    }
+
+    fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+        self.send(method, path, body)?;
+        let (status, length) = self.head()?;
+        match length {
+            Length::Known(bytes) => {
+                self.body.resize(bytes, 0);
+                self.output.read_exact(&mut self.body)?;
+            }
+            Length::Chunked => bail!("{method} {path} was answered with a stream"),
+        }
+        if !(200..300).contains(&status) {
+            bail!(
+                "{method} {path}: {status} {}",
+                String::from_utf8_lossy(&self.body)
+            );
+        }
+        Ok(serde_json::from_slice(&self.body).unwrap_or_default())
+    }
+
+    fn send(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<()> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nx-angelia-terminal: 1\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        Ok(self.input.write_all(request.as_bytes())?)
+    }
+
+    fn head(&mut self) -> Result<(u16, Length)> {
+        let status = self
+            .next_line()?
+            .split(' ')
+            .nth(1)
+            .and_then(|word| word.parse().ok());
+        let status = status.context("no status line")?;
+        let mut length = Length::Known(0);
+        loop {
+            let line = self.next_line()?.to_ascii_lowercase();
+            match line.split_once(':') {
+                None => return Ok((status, length)),
+                Some(("content-length", value)) => length = Length::Known(value.trim().parse()?),
+                Some(("transfer-encoding", _)) => length = Length::Chunked,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Reads one chunk into the body; `false` after the last.
+    fn chunk(&mut self) -> Result<bool> {
+        let size = usize::from_str_radix(self.next_line()?, 16).context("no size of a chunk")?;
+        self.body.resize(size, 0);
+        self.output.read_exact(&mut self.body)?;
+        self.next_line()?;
+        Ok(size > 0)
+    }
+
+    fn next_line(&mut self) -> Result<&str> {
+        self.line.clear();
+        ensure!(
+            self.output.read_line(&mut self.line)? > 0,
+            "the daemon closed the connection"
+        );
+        Ok(self.line.trim_end())
+    }
+}

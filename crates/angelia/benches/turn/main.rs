@@ -1,0 +1,93 @@
+//! What a turn costs through us, beside the same program driven directly in the same minute:
+//! `cargo xtask bench turn [--rounds N] [--only real|fake|engine|start]`.
+//!
+//! - [`real`]: both supported versions of Claude Code against a scripted model on loopback.
+//! - [`fake`]: an instant stand-in, where nothing but our own cost is left.
+//! - [`start`]: how long our own program takes to be there, and how much memory it holds.
+//! - [`direct`], [`local`], [`daemon`]: the three ways to a turn that are compared.
+//! - [`http`]: a client of the daemon's socket. [`processor`]: processor time and memory.
+//! - [`place`]: a private home for all of it. [`report`]: samples, and what they must reach.
+//!
+//! Every variant takes its turn in every round, so what the machine does meanwhile meets all of
+//! them. Only numbers of one run are comparable.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
+
+mod daemon;
+mod direct;
+mod fake;
+mod http;
+mod local;
+mod place;
+mod processor;
+mod real;
+mod report;
+mod start;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::report::Report;
+
+/// How a turn went, seen by whoever asked for it.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    /// Until the first piece of text.
+    first: Duration,
+    /// Until it was said that the turn is over.
+    end: Duration,
+}
+
+struct Options {
+    rounds: Option<u32>,
+    only: Option<String>,
+}
+
+fn main() -> Result<()> {
+    let options = Options::read()?;
+    let wants = |part: &str| options.only.as_deref().is_none_or(|only| only == part);
+    let mut report = Report::default();
+    if wants("start") {
+        start::measure(&mut report)?;
+    }
+    // `engine` is the part of `fake` that starts no daemon.
+    if wants("fake") || wants("engine") {
+        fake::measure(&mut report, options.rounds.unwrap_or(20), wants("fake"))?;
+    }
+    if wants("real") {
+        real::measure(&mut report, options.rounds.unwrap_or(10))?;
+    }
+    report.print_goals();
+    Ok(())
+}
+
+impl Options {
+    fn read() -> Result<Self> {
+        let mut options = Self {
+            rounds: None,
+            only: None,
+        };
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--rounds" => {
+                    let count = words.next().context("--rounds needs a number")?;
+                    let count = count.parse().ok().filter(|count| *count > 0);
+                    options.rounds = Some(count.context("--rounds needs a number above 0")?);
+                }
+                "--only" => {
+                    let part = words.next().unwrap_or_default();
+                    if !["real", "fake", "engine", "start"].contains(&part.as_str()) {
+                        bail!("--only needs one of real, fake, engine, start");
+                    }
+                    options.only = Some(part);
+                }
+                // What cargo adds.
+                "--bench" => {}
+                other => bail!("unknown argument {other:?}; use --rounds N, --only PART"),
+            }
+        }
+        Ok(options)
+    }
+}

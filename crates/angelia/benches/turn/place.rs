@@ -1,0 +1,96 @@
+//! A private home for one comparison: the same folder and the same variables for every way to the
+//! agent program.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use angelia_testkit::{isolated::Isolated, programs};
+use anyhow::{Context as _, Result};
+
+/// The scripted model as a process of its own; it ends with its stdin.
+pub(crate) struct Model {
+    child: Child,
+    pub(crate) base_url: String,
+}
+
+impl Model {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the scripted model is a program of the testkit"
+    )]
+    pub(crate) fn start() -> Result<Self> {
+        let mut child = Command::new(programs::model_server()?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the scripted model")?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line)?;
+        Ok(Self {
+            child,
+            base_url: line.trim().to_owned(),
+        })
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _gone = self.child.wait();
+    }
+}
+
+/// Where and as whom an agent program runs.
+pub(crate) struct Place {
+    isolated: Isolated,
+    pub(crate) program: PathBuf,
+    base_url: String,
+}
+
+impl Place {
+    pub(crate) fn new(program: &Path, base_url: &str) -> Result<Self> {
+        let isolated = Isolated::new()?;
+        Ok(Self {
+            isolated,
+            program: program.to_owned(),
+            base_url: base_url.to_owned(),
+        })
+    }
+
+    /// The agent program's whole environment when it is driven directly.
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        self.isolated.agent_environment(&self.base_url)
+    }
+
+    /// Our own environment, without what is the agent's.
+    pub(crate) fn bare_environment(&self) -> Vec<(OsString, OsString)> {
+        self.isolated.environment()
+    }
+
+    /// What the agent program needs beyond [`Self::bare_environment`], for a profile's `env`.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let bare = self.bare_environment();
+        self.environment()
+            .into_iter()
+            .filter(|(name, _)| bare.iter().all(|(known, _)| known != name))
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.isolated.work()
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.isolated.home()
+    }
+
+    /// A folder of this name for one of our own processes.
+    pub(crate) fn angelia_home(&self, name: &str) -> PathBuf {
+        self.isolated.root().join(name)
+    }
+}

@@ -1,0 +1,201 @@
+//! Puts the parts together: from a home and its configuration to a running engine.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use angelia_backends::{
+    owners::{OwnerLock, Owners},
+    store::SqliteStore,
+};
+use angelia_core::{
+    engine::{Engine, Limits, Parts},
+    ports::{Clock, Executor, Store},
+    redact::Redactor,
+    task::Tasks,
+};
+use angelia_executors::{
+    Host,
+    process::{HomeId, OwnerId, sweep::sweep_dead_owners},
+};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    cli::error::{CommandError, Exit},
+    clock::SystemClock,
+    config::{Config, ConfigErrors, Environment, Home, HomeError},
+    profiles::ConfiguredProfiles,
+};
+
+/// How long leftovers of a dead process may take to go by themselves.
+const SWEEP_GRACE: Duration = Duration::from_millis(500);
+
+/// What every command has: its environment, its home, and the configuration in force.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) environment: Environment,
+    pub(crate) home: Home,
+    pub(crate) config: Config,
+}
+
+impl App {
+    pub(crate) fn load(
+        environment: Environment,
+        config_file: Option<&Path>,
+        flags: &[(&str, &str)],
+    ) -> Result<Self, CommandError> {
+        let home = Home::of(&environment)?;
+        let config = Config::load(&environment, &home, config_file, flags)?;
+        Ok(Self { environment, home, config })
+    }
+
+    /// Two processes with the same hash were configured alike.
+    pub(crate) fn config_sha256(&self) -> String {
+        let digest = Sha256::digest(format!("{:?}", self.config));
+        digest.iter().fold(String::with_capacity(64), |mut text, byte| {
+            use std::fmt::Write as _;
+            // Writing to a string cannot fail.
+            let _infallible = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+impl From<HomeError> for CommandError {
+    fn from(error: HomeError) -> Self {
+        Self::new(Exit::Config, error.to_string())
+    }
+}
+
+impl From<ConfigErrors> for CommandError {
+    fn from(errors: ConfigErrors) -> Self {
+        Self::new(Exit::Config, errors.to_string())
+    }
+}
+
+/// An engine in this process.
+pub(crate) struct Local {
+    pub(crate) engine: Engine,
+    pub(crate) profiles: Arc<ConfiguredProfiles>,
+    pub(crate) tasks: Tasks,
+}
+
+impl Local {
+    /// `command` is what others are told who wait for a session of ours.
+    pub(crate) async fn start(
+        app: &Arc<App>,
+        command: &'static str,
+        keep_warm: bool,
+    ) -> Result<Self, CommandError> {
+        app.home.prepare()?;
+        let owners = Owners::new(app.home.owners());
+        let owner = owners.enter(command).map_err(CommandError::internal)?;
+        let owner = Arc::new(owner);
+        let store = open_store(&app.home.state_db(), &owner)?;
+        let host = host(app, owner.id(), keep_warm)?;
+        let tasks = host.tasks.clone();
+        let home_id = host.home_id.clone();
+        let ledger = host.ledger.clone();
+        let executors = build_all(&host);
+        let engine = Engine::new(Parts {
+            store,
+            clock: Arc::new(SystemClock),
+            executors: executors.clone(),
+            limits: limits(app),
+            // Its own: turns end before what they stand on.
+            tasks: Tasks::new(),
+        });
+        // First the leftovers, then their turns: a closed turn must not be worked on any more.
+        let alive = move |owner: &OwnerId| owners.is_alive(owner.as_str());
+        let swept = sweep_dead_owners(&home_id, &ledger, SWEEP_GRACE, alive).await;
+        if !swept.is_empty() {
+            tracing::info!(processes = swept.len(), "ended what a killed angelia had left behind");
+        }
+        let closed = engine.recover().await?;
+        if closed > 0 {
+            tracing::info!(turns = closed, "closed turns of an angelia that was killed");
+        }
+        let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
+        Ok(Self { engine, profiles, tasks })
+    }
+
+    pub(crate) async fn stop(self) {
+        self.engine.shutdown().await;
+        self.tasks.shutdown(Duration::from_secs(5)).await;
+    }
+}
+
+/// Every kind of agent, for commands that only ask how they are. Their processes are ours, so we
+/// are their owner for as long as this lives.
+pub(crate) struct Agents {
+    pub(crate) executors: Vec<Arc<dyn Executor>>,
+    _owner: OwnerLock,
+}
+
+impl Agents {
+    pub(crate) fn of(app: &App) -> Result<Self, CommandError> {
+        app.home.prepare()?;
+        let owners = Owners::new(app.home.owners());
+        let owner = owners.enter("doctor").map_err(CommandError::internal)?;
+        let executors = build_all(&host(app, owner.id(), false)?);
+        Ok(Self { executors, _owner: owner })
+    }
+}
+
+fn build_all(host: &Host) -> Vec<Arc<dyn Executor>> {
+    angelia_executors::ALL.iter().map(|kind| (kind.build)(host.clone())).collect()
+}
+
+pub(crate) fn open_store(
+    path: &Path,
+    owner: &Arc<OwnerLock>,
+) -> Result<Arc<dyn Store>, CommandError> {
+    let store = SqliteStore::open(path, Arc::clone(owner));
+    let store = store.map_err(|error| CommandError::new(Exit::Internal, error.to_string()))?;
+    Ok(Arc::new(store))
+}
+
+fn limits(app: &App) -> Limits {
+    let sessions = app.config.sessions();
+    Limits {
+        idle_ttl: sessions.idle_ttl.duration(),
+        max_live: sessions.max_live.0 as usize,
+        max_queued_turns: sessions.max_queued_turns.0 as usize,
+        ..Limits::default()
+    }
+}
+
+fn host(app: &App, owner: &str, keep_warm: bool) -> Result<Host, CommandError> {
+    let current_exe = std::env::current_exe()
+        .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let environment = app.environment.iter();
+    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Ok(Host {
+        environment: Arc::new(environment),
+        user_home: app.environment.home().unwrap_or_else(|| app.home.dir().to_path_buf()),
+        home_id: HomeId::new(&app.home.id()).map_err(CommandError::internal)?,
+        owner_id: OwnerId::new(owner).map_err(CommandError::internal)?,
+        work_dir: app.home.work(),
+        ledger: app.home.run().join("ledger"),
+        redactor: Redactor::new(secrets(&app.environment)),
+        tasks: Tasks::new(),
+        clock,
+        current_exe,
+        keep_warm,
+    })
+}
+
+/// Values of our own environment that must never be printed: what is named like a secret.
+fn secrets(environment: &Environment) -> Vec<String> {
+    const NAMED: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+    let named_so = |name: &str| NAMED.iter().any(|word| name.to_ascii_uppercase().contains(word));
+    environment
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+        .filter(|(name, _)| named_so(name))
+        .map(|(_, value)| value.to_owned())
+        .collect()
+}

@@ -1,0 +1,114 @@
+//! `angelia doctor`: what is installed, which version, logged in or not, and what to do.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use angelia_core::{
+    model::SessionSpec,
+    ports::{Executor, Health, Login},
+};
+use serde::Serialize;
+
+use super::{
+    args::DoctorArgs,
+    error::{CommandError, Exit},
+    print, run,
+};
+use crate::assemble::{Agents, App};
+
+/// One line of the findings.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: String,
+    ok: bool,
+    detail: String,
+    hint: Option<String>,
+}
+
+pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, CommandError> {
+    let mut findings = vec![Finding {
+        what: "angelia".to_owned(),
+        ok: true,
+        detail: format!("{}, home {}", env!("CARGO_PKG_VERSION"), app.home.dir().display()),
+        hint: None,
+    }];
+    for warning in app.config.warnings() {
+        findings.push(Finding {
+            what: "config".to_owned(),
+            ok: true,
+            detail: warning.to_string(),
+            hint: None,
+        });
+    }
+    findings.push(daemon(app).await);
+    let mut agents = 0;
+    for executor in Agents::of(app)?.executors {
+        let spec = SessionSpec::new(executor.name(), app.home.work());
+        let health = executor.probe(&spec).await;
+        let finding = agent(&*executor, &health);
+        // The demo agent is always there; it does not make a machine ready.
+        agents += usize::from(finding.ok && health.login != Login::NotNeeded);
+        findings.push(finding);
+        executor.close().await;
+    }
+    if args.json {
+        let text = serde_json::to_string(&findings).map_err(CommandError::internal)?;
+        print::line(&text)?;
+    } else {
+        print::bytes(report(&findings, agents > 0).as_bytes())?;
+    }
+    Ok(if agents > 0 { Exit::Done } else { Exit::Failed })
+}
+
+async fn daemon(app: &Arc<App>) -> Finding {
+    let running = run::Place::daemon(app).await.is_some();
+    let detail = if running { "running, used by every command" } else { "not running" };
+    Finding {
+        what: "daemon".to_owned(),
+        ok: true,
+        detail: detail.to_owned(),
+        hint: (!running).then(|| "`angelia serve` keeps agents warm".to_owned()),
+    }
+}
+
+fn agent(executor: &dyn Executor, health: &Health) -> Finding {
+    let login = match &health.login {
+        Login::In { lane: Some(lane) } => format!("logged in ({lane})"),
+        Login::In { lane: None } => "logged in".to_owned(),
+        Login::Out => "not logged in".to_owned(),
+        Login::Unknown => "login unknown".to_owned(),
+        Login::NotNeeded => "needs no login".to_owned(),
+    };
+    let detail = match &health.installed {
+        Some(installed) => {
+            format!("{} at {}, {login}", installed.version, installed.path.display())
+        }
+        None => "not installed".to_owned(),
+    };
+    let ok = health.is_ready() && health.login != Login::Out;
+    let problem = health.problem.as_ref();
+    let hint = problem.map(|failure| match &failure.hint {
+        Some(hint) => format!("{}; {hint}", failure.message),
+        None => failure.message.to_string(),
+    });
+    Finding { what: executor.name().to_owned(), ok, detail, hint }
+}
+
+fn report(findings: &[Finding], ready: bool) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let mark = if finding.ok { "✓" } else { "✗" };
+        // Writing to a string cannot fail.
+        let _infallible = writeln!(text, "{mark} {:8} {}", finding.what, finding.detail);
+        if let Some(hint) = &finding.hint {
+            let _infallible = writeln!(text, "           {hint}");
+        }
+    }
+    let end = if ready {
+        "Ready: `angelia run \"…\"`."
+    } else {
+        "No coding agent is ready; `angelia run` uses the built-in demo agent until one is."
+    };
+    text.push_str(end);
+    text.push('\n');
+    text
+}

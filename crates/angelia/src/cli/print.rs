@@ -1,0 +1,47 @@
+//! Printing, with a closed pipe taken for what it is: the reader has seen enough.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::error::{CommandError, Exit};
+
+/// Writes to stdout.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<Exit, CommandError> {
+    let mut out = io::stdout().lock();
+    done(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+/// Writes a line to stdout.
+pub(crate) fn line(text: &str) -> Result<Exit, CommandError> {
+    bytes(format!("{text}\n").as_bytes())
+}
+
+/// What a write to stdout means for the command.
+pub(crate) fn done(written: io::Result<()>) -> Result<Exit, CommandError> {
+    match written {
+        Ok(()) => Ok(Exit::Done),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        Err(error) => Err(CommandError::new(
+            Exit::Failed,
+            format!("cannot write to standard output: {error}"),
+        )),
+    }
+}
+
+/// Writes a line to stderr.
+pub(crate) fn note(text: &str) {
+    // Nobody is there to be told that nobody is there.
+    let _closed = writeln!(io::stderr().lock(), "{text}");
+}
+
+pub(crate) fn error(error: &CommandError) {
+    note(&error.to_string());
+}
+
+/// Appends a value as one line of JSON.
+pub(crate) fn json_line(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(), CommandError> {
+    serde_json::to_writer(&mut *out, value).map_err(CommandError::internal)?;
+    out.push(b'\n');
+    Ok(())
+}

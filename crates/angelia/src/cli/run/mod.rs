@@ -1,0 +1,238 @@
+//! `angelia run`: one turn, shown to a person as it happens or printed as events.
+//!
+//! - [`place`]: where the turn runs, in this process or in the daemon.
+//! - [`show`] on a [`screen`]: the turn for people.
+//! - [`ask`] by the [`keyboard`]: approvals.
+//! - [`signals`]: Ctrl-C, once and twice.
+
+mod ask;
+mod keyboard;
+mod place;
+mod prompt;
+mod screen;
+mod show;
+mod signals;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use angelia_core::model::{EventKind, Outcome, Status, TurnEvent, TurnId};
+use angelia_frontends::event_json::write_event;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use self::{
+    ask::{Asking, Typed},
+    keyboard::Keyboard,
+    place::RunningTurn,
+    screen::Screen,
+    show::Show,
+    signals::{Wish, Wishes},
+};
+pub(crate) use self::place::Place;
+use super::{
+    args::RunArgs,
+    error::{CommandError, Exit},
+    print,
+};
+use crate::assemble::App;
+
+const SPINNER: Duration = Duration::from_millis(120);
+
+pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandError> {
+    let text = prompt::read(args.prompt.as_deref())?;
+    // From here on the first Ctrl-C is ours to answer.
+    let wishes = Wishes::listen().map_err(CommandError::internal)?;
+    let asks = !args.json && io::stderr().is_terminal();
+    let keyboard = if asks { Keyboard::open() } else { None };
+    let json = args.json;
+    let outcome = match Place::find(app).await {
+        Err(error) => Err(error),
+        Ok(place) => {
+            let request = place::Request { args, text, can_ask: keyboard.is_some() };
+            let outcome = match place.submit(app, request).await {
+                Ok(turn) => follow(app, turn, json, Some(wishes), keyboard).await,
+                Err(error) => Err(error),
+            };
+            place.leave().await;
+            outcome
+        }
+    };
+    match outcome {
+        Ok(outcome) => Ok(exit_of(&outcome)),
+        Err(error) if json => report_as_event(error),
+        Err(error) => Err(error),
+    }
+}
+
+/// `angelia turns watch`: follows a turn that somebody else started. Whoever only watches leaves
+/// by Ctrl-C and stops nothing.
+pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Exit, CommandError> {
+    let place = Place::find(app).await?;
+    let mut wishes = Wishes::listen().map_err(CommandError::internal)?;
+    let followed = async {
+        let turn = place.watch(turn).await?;
+        follow(app, turn, json, None, None).await
+    };
+    let exit = tokio::select! {
+        outcome = followed => outcome.map(|outcome| exit_of(&outcome)),
+        _ = wishes.next() => Ok(Exit::Interrupted),
+    };
+    place.leave().await;
+    exit
+}
+
+async fn follow(
+    app: &App,
+    turn: RunningTurn,
+    json: bool,
+    wishes: Option<Wishes>,
+    keyboard: Option<Keyboard>,
+) -> Result<Outcome, CommandError> {
+    if json {
+        print_events(turn, wishes).await
+    } else {
+        let no_colour = app.environment.non_empty("NO_COLOR").is_some();
+        let show = Show::new(Screen::of_this_process(no_colour));
+        show_turn(turn, wishes, keyboard, show).await
+    }
+}
+
+/// The events as they are, one per line, and nothing else.
+async fn print_events(
+    mut turn: RunningTurn,
+    mut wishes: Option<Wishes>,
+) -> Result<Outcome, CommandError> {
+    let mut out = io::stdout();
+    let mut buffer = Vec::with_capacity(64 * 1024);
+    loop {
+        let events = tokio::select! {
+            events = turn.next() => events?,
+            wish = signals::next(&mut wishes) => {
+                turn.stop(wish == Wish::Kill).await;
+                continue;
+            }
+        };
+        buffer.clear();
+        for event in &*events {
+            write_event(event, &mut buffer);
+            buffer.push(b'\n');
+        }
+        if out.write_all(&buffer).and_then(|()| out.flush()).is_err() {
+            // Nobody reads any more; the turn is recorded, but nobody wants it to go on.
+            turn.stop(false).await;
+        }
+        if let Some(outcome) = end_of(&events) {
+            return Ok(outcome);
+        }
+    }
+}
+
+async fn show_turn<Out: Write, Err: Write>(
+    mut turn: RunningTurn,
+    mut wishes: Option<Wishes>,
+    mut keyboard: Option<Keyboard>,
+    mut show: Show<Out, Err>,
+) -> Result<Outcome, CommandError> {
+    let began = Instant::now();
+    let mut ticks = interval(SPINNER);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut asking: Vec<Asking> = Vec::new();
+    let mut readable = true;
+    loop {
+        let typed = async {
+            match (&mut keyboard, asking.first()) {
+                (Some(keyboard), Some(_)) => keyboard.line().await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            events = turn.next() => {
+                let events = events?;
+                for event in &*events {
+                    readable &= show.event(event).is_ok();
+                    note_questions(&mut asking, event);
+                }
+                if let Some(outcome) = end_of(&events) {
+                    return Ok(outcome);
+                }
+                if !readable {
+                    turn.stop(false).await;
+                }
+                if let Some(first) = asking.first() {
+                    readable &= show.screen.ask(&first.prompt()).is_ok();
+                }
+            }
+            wish = signals::next(&mut wishes) => {
+                let text = match wish {
+                    Wish::Interrupt => "interrupting … (Ctrl-C again to kill)",
+                    Wish::Kill => "killing …",
+                };
+                readable &= show.screen.line(screen::Tone::Warning, text).is_ok();
+                turn.stop(wish == Wish::Kill).await;
+            }
+            line = typed => match line {
+                // The terminal has gone, and with it whoever could answer.
+                None => {
+                    keyboard = None;
+                    turn.stop(false).await;
+                }
+                Some(line) => {
+                    if let Some(first) = asking.first_mut() {
+                        match first.typed(&line) {
+                            Typed::Decided(decision) => {
+                                let id = first.approval.id;
+                                asking.remove(0);
+                                turn.decide(id, decision).await;
+                            }
+                            Typed::More => {
+                                readable &= show.screen.ask(&first.prompt()).is_ok();
+                            }
+                        }
+                    }
+                }
+            },
+            _ = ticks.tick(), if asking.is_empty() => {
+                readable &= show.idle(began.elapsed().as_secs()).is_ok();
+            }
+        }
+    }
+}
+
+/// Keeps the list of open questions; one that somebody else has answered is no longer ours.
+fn note_questions(asking: &mut Vec<Asking>, event: &TurnEvent) {
+    match &event.kind {
+        EventKind::Approval(approval) => asking.push(Asking::new(approval.clone())),
+        EventKind::Resolved(resolution) => asking.retain(|one| one.approval.id != resolution.id),
+        _ => {}
+    }
+}
+
+fn end_of(events: &[TurnEvent]) -> Option<Outcome> {
+    match events.last().map(|event| &event.kind) {
+        Some(EventKind::Finished(outcome)) => Some(outcome.clone()),
+        _ => None,
+    }
+}
+
+fn exit_of(outcome: &Outcome) -> Exit {
+    match &outcome.status {
+        Status::Completed | Status::Partial => Exit::Done,
+        Status::Interrupted => Exit::Interrupted,
+        Status::Parked { .. } => Exit::TryLater,
+        Status::Failed(failure) => Exit::of_failure(failure.kind),
+    }
+}
+
+/// A turn that could not even be submitted is still one `turn.finished` for whoever reads events.
+fn report_as_event(error: CommandError) -> Result<Exit, CommandError> {
+    let event = prompt::unsubmitted(&error);
+    let mut line = Vec::new();
+    write_event(&event, &mut line);
+    line.push(b'\n');
+    print::bytes(&line)?;
+    Ok(error.exit)
+}

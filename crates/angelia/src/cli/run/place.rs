@@ -1,0 +1,302 @@
+//! Where a turn runs: in the daemon of this home when there is one that fits, else in this process.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use angelia_core::{
+    engine::{Engine, EngineError, EventBatch, NewSession, Watch},
+    model::{
+        ApprovalId, Content, Decision, ExternalName, Origin, SessionId, TurnEvent, TurnId,
+        TurnOptions,
+    },
+    ports::{StoreError, Wanted},
+};
+use tokio::time::Instant;
+
+use crate::{
+    assemble::{App, Local},
+    cli::{
+        args::RunArgs,
+        error::{CommandError, Exit},
+        print,
+    },
+    client::{Daemon, Events, NewSessionRequest},
+};
+
+/// How long another process may keep a session that we want.
+const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Names given with `run -s`.
+const SCOPE: &str = "run";
+
+pub(crate) enum Place {
+    Here(Box<Local>),
+    Daemon(Daemon),
+}
+
+/// What `run` was asked for.
+pub(crate) struct Request {
+    pub(crate) args: RunArgs,
+    pub(crate) text: String,
+    pub(crate) can_ask: bool,
+}
+
+impl Place {
+    pub(crate) async fn find(app: &Arc<App>) -> Result<Self, CommandError> {
+        match Self::daemon(app).await {
+            Some(daemon) => Ok(Self::Daemon(daemon)),
+            None => Ok(Self::Here(Box::new(Local::start(app, "run", false).await?))),
+        }
+    }
+
+    /// The daemon of this home, if it is of this version and configured alike.
+    pub(crate) async fn daemon(app: &Arc<App>) -> Option<Daemon> {
+        let daemon = Daemon::connect(&app.home.socket()).await?;
+        let hello = daemon.hello().await.ok()?;
+        let reason = if &*hello.version != env!("CARGO_PKG_VERSION") {
+            "is of another version"
+        } else if hello.config_sha256.as_deref() != Some(app.config_sha256().as_str()) {
+            "was started with another configuration"
+        } else {
+            return Some(daemon);
+        };
+        print::note(&format!("angelia: the running daemon {reason}; working without it"));
+        None
+    }
+
+    pub(crate) async fn submit(
+        &self,
+        app: &App,
+        request: Request,
+    ) -> Result<RunningTurn, CommandError> {
+        match self {
+            Self::Here(local) => submit_here(local, request).await,
+            Self::Daemon(daemon) => submit_to_daemon(daemon, app, request).await,
+        }
+    }
+
+    pub(crate) async fn watch(&self, turn: TurnId) -> Result<RunningTurn, CommandError> {
+        match self {
+            Self::Here(local) => {
+                let watch = local.engine.watch(turn, 0).await?;
+                let source = Source::Here { engine: local.engine.clone(), watch };
+                Ok(RunningTurn { turn, source })
+            }
+            Self::Daemon(daemon) => {
+                let events = Box::new(daemon.events(turn, 0).await?);
+                let source = Source::Daemon { daemon: daemon.clone(), events };
+                Ok(RunningTurn { turn, source })
+            }
+        }
+    }
+
+    pub(crate) async fn fork(&self, session: SessionId) -> Result<SessionId, CommandError> {
+        match self {
+            Self::Here(local) => Ok(local.engine.fork_session(session).await?.id),
+            Self::Daemon(daemon) => Ok(daemon.fork(session).await?.id),
+        }
+    }
+
+    pub(crate) async fn delete(&self, session: SessionId) -> Result<(), CommandError> {
+        match self {
+            Self::Here(local) => Ok(local.engine.delete_session(session).await?),
+            Self::Daemon(daemon) => Ok(daemon.delete(session).await?),
+        }
+    }
+
+    /// Ends what was started for this command.
+    pub(crate) async fn leave(self) {
+        if let Self::Here(local) = self {
+            local.stop().await;
+        }
+    }
+}
+
+fn caller_cwd() -> Option<PathBuf> {
+    std::env::current_dir().ok()
+}
+
+/// A folder named on the command line means what it means to a shell.
+fn absolute(path: &PathBuf) -> Result<PathBuf, CommandError> {
+    std::path::absolute(path).map_err(|error| {
+        CommandError::usage(format!("cannot work in {}: {error}", path.display()))
+    })
+}
+
+async fn submit_here(local: &Local, request: Request) -> Result<RunningTurn, CommandError> {
+    let engine = &local.engine;
+    let session = session_here(local, &request.args, request.can_ask).await?;
+    let options = TurnOptions { origin: Origin::Owner, can_ask: request.can_ask };
+    let input = vec![Content::text(request.text)];
+    let patience = Instant::now() + PATIENCE;
+    let submitted = loop {
+        match engine.submit(session, input.clone(), options.clone()).await {
+            // Another process works on it; most turns are short.
+            Err(EngineError::Store(StoreError::Held(_))) if Instant::now() < patience => {
+                tokio::time::sleep(RETRY).await;
+            }
+            submitted => break submitted?,
+        }
+    };
+    let source = Source::Here { engine: engine.clone(), watch: submitted.watch };
+    Ok(RunningTurn { turn: submitted.turn, source })
+}
+
+async fn session_here(
+    local: &Local,
+    args: &RunArgs,
+    at_terminal: bool,
+) -> Result<SessionId, CommandError> {
+    let engine = &local.engine;
+    let mut name = None;
+    if let Some(wanted) = &args.session {
+        if let Ok(id) = wanted.parse::<SessionId>() {
+            let session = engine.session(id).await?;
+            fits(args, &session.spec.profile, session.spec.model.as_deref())?;
+            return Ok(id);
+        }
+        let external = ExternalName { scope: SCOPE.into(), name: wanted.as_str().into() };
+        if let Some(id) = engine.named(&external).await? {
+            let session = engine.session(id).await?;
+            fits(args, &session.spec.profile, session.spec.model.as_deref())?;
+            return Ok(id);
+        }
+        name = Some(external);
+    }
+    let wanted = Wanted {
+        profile: args.profile.as_deref().map(Into::into),
+        cwd: args.cwd.as_ref().map(absolute).transpose()?,
+        model: args.model.as_deref().map(Into::into),
+        at_terminal,
+    };
+    let spec = local.profiles.spec_from(wanted, caller_cwd()).await?;
+    let session = engine.create_session(NewSession { spec, title: None, name }).await?;
+    Ok(session.id)
+}
+
+/// A session keeps what it was begun with; wishing for something else must not be ignored.
+fn fits(args: &RunArgs, profile: &str, model: Option<&str>) -> Result<(), CommandError> {
+    let differs = |wanted: &Option<String>, has: &str| wanted.as_deref().is_some_and(|w| w != has);
+    let what = if differs(&args.profile, profile) {
+        format!("the profile `{profile}`")
+    } else if model.is_some_and(|model| differs(&args.model, model)) {
+        format!("the model `{}`", model.unwrap_or_default())
+    } else if args.cwd.is_some() {
+        "a directory of its own".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(CommandError::new(Exit::Usage, format!("the session was begun with {what} and keeps it"))
+        .with_hint("leave the option out, or begin another session"))
+}
+
+async fn submit_to_daemon(
+    daemon: &Daemon,
+    app: &App,
+    request: Request,
+) -> Result<RunningTurn, CommandError> {
+    let args = &request.args;
+    let session = match &args.session {
+        Some(id) if id.parse::<SessionId>().is_ok() => {
+            let session = daemon.session(id).await?;
+            fits(args, &session.profile, session.model.as_deref())?;
+            session
+        }
+        name => {
+            let _ = app;
+            let known = match name {
+                Some(name) => daemon.named(name).await?,
+                None => None,
+            };
+            match known {
+                Some(session) => {
+                    fits(args, &session.profile, session.model.as_deref())?;
+                    session
+                }
+                None => {
+                    let new = NewSessionRequest {
+                        profile: args.profile.clone(),
+                        cwd: args.cwd.as_ref().map(absolute).transpose()?,
+                        caller_cwd: caller_cwd(),
+                        model: args.model.clone(),
+                        name: name.clone(),
+                        at_terminal: request.can_ask,
+                    };
+                    daemon.create_session(&new).await?
+                }
+            }
+        }
+    };
+    let turn = daemon.submit(session.id, &request.text, request.can_ask).await?.id;
+    let events = Box::new(daemon.events(turn, 0).await?);
+    Ok(RunningTurn { turn, source: Source::Daemon { daemon: daemon.clone(), events } })
+}
+
+/// A turn that this command follows.
+pub(crate) struct RunningTurn {
+    turn: TurnId,
+    source: Source,
+}
+
+enum Source {
+    Here { engine: Engine, watch: Watch },
+    Daemon { daemon: Daemon, events: Box<Events> },
+}
+
+/// Events in order, wherever they came from.
+pub(crate) enum Batch {
+    Here(EventBatch),
+    Daemon(Vec<TurnEvent>),
+}
+
+impl std::ops::Deref for Batch {
+    type Target = [TurnEvent];
+
+    fn deref(&self) -> &[TurnEvent] {
+        match self {
+            Self::Here(batch) => batch,
+            Self::Daemon(events) => events,
+        }
+    }
+}
+
+impl RunningTurn {
+    /// The next events; never nothing, because a turn ends with one. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<Batch, CommandError> {
+        let batch = match &mut self.source {
+            Source::Here { watch, .. } => watch.next().await?.map(Batch::Here),
+            Source::Daemon { events, .. } => events.next().await?.map(Batch::Daemon),
+        };
+        batch.ok_or_else(|| CommandError::internal("the turn's events ended without its end"))
+    }
+
+    /// Asks the turn to stop. That it is over already is no failure.
+    pub(crate) async fn stop(&self, kill: bool) {
+        let stopped = match &self.source {
+            Source::Here { engine, .. } => {
+                engine.interrupt(self.turn, kill).await.map_err(|error| error.to_string())
+            }
+            Source::Daemon { daemon, .. } => {
+                daemon.interrupt(self.turn, kill).await.map_err(|error| error.to_string())
+            }
+        };
+        if let Err(error) = stopped {
+            tracing::debug!(error, "the turn could not be stopped");
+        }
+    }
+
+    /// Passes a decision on. That somebody else was faster is no failure.
+    pub(crate) async fn decide(&self, approval: ApprovalId, decision: Decision) {
+        let decided = match &self.source {
+            Source::Here { engine, .. } => {
+                engine.decide(approval, decision).await.map_err(|error| error.to_string())
+            }
+            Source::Daemon { daemon, .. } => {
+                daemon.decide(approval, &decision).await.map_err(|error| error.to_string())
+            }
+        };
+        if let Err(error) = decided {
+            tracing::debug!(error, "the decision came too late");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Where the prompt comes from, and what is said when a turn never came to be.
+
+use std::io::{self, IsTerminal, Read};
+
+use angelia_core::model::{
+    EventKind, Failure, FailureKind, Outcome, SessionId, Status, TurnEvent, TurnId, Usage,
+};
+use angelia_core::ports::Clock;
+
+use crate::{
+    cli::error::{CommandError, Exit},
+    clock::SystemClock,
+};
+
+/// As much as every other way in takes.
+const MAX_PROMPT: u64 = 64 * 1024 * 1024;
+
+/// The prompt as typed, or all of standard input.
+pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
+    let text = match argument {
+        Some(text) if text != "-" => text.to_owned(),
+        given => {
+            let stdin = io::stdin();
+            if given.is_none() && stdin.is_terminal() {
+                return Err(CommandError::usage("there is no prompt")
+                    .with_hint("write it behind the command, or pipe it in: angelia run \"…\""));
+            }
+            from_reader(stdin.lock())?
+        }
+    };
+    if text.trim().is_empty() {
+        return Err(CommandError::usage("the prompt is empty").with_hint("say what to do"));
+    }
+    Ok(text)
+}
+
+fn from_reader(reader: impl Read) -> Result<String, CommandError> {
+    let mut bytes = Vec::new();
+    reader.take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(|error| {
+        CommandError::usage(format!("cannot read the prompt from standard input: {error}"))
+    })?;
+    if bytes.len() as u64 > MAX_PROMPT {
+        return Err(CommandError::usage("the prompt is longer than 64 MiB")
+            .with_hint("put the text into a file and name the file in the prompt"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        CommandError::usage(format!("the prompt is not UTF-8 text (byte {at} is not)"))
+            .with_hint("put binary data into a file and name the file in the prompt")
+    })
+}
+
+/// The one event of a turn that was never submitted.
+pub(crate) fn unsubmitted(error: &CommandError) -> TurnEvent {
+    let kind = match error.exit {
+        Exit::NotLoggedIn => FailureKind::Auth,
+        Exit::Unavailable | Exit::TryLater => FailureKind::Unavailable,
+        Exit::Internal => FailureKind::Internal,
+        Exit::Done | Exit::Failed | Exit::Usage | Exit::Config | Exit::Interrupted => {
+            FailureKind::Invalid
+        }
+    };
+    let mut failure = Failure::new(kind, error.message.as_str());
+    if let Some(hint) = &error.hint {
+        failure = failure.with_hint(hint.as_str());
+    }
+    let clock = SystemClock;
+    TurnEvent {
+        turn: TurnId::from_uuid(clock.fresh_uuid()),
+        session: SessionId::from_uuid(uuid::Uuid::nil()),
+        seq: 1,
+        at: clock.now(),
+        kind: EventKind::Finished(Outcome {
+            status: Status::Failed(failure),
+            text: "".into(),
+            reason: kind.as_str().into(),
+            usage: Usage::default(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_input_must_be_text() {
+        let error = from_reader(&b"ok \xff"[..]).unwrap_err();
+        assert_eq!(error.exit, Exit::Usage);
+        assert!(error.message.contains("byte 3"), "{}", error.message);
+        assert_eq!(from_reader("grüße\n".as_bytes()).unwrap(), "grüße\n");
+    }
+}

@@ -1,0 +1,160 @@
+//! What the terminal shows: the answer on stdout, and everything about it on stderr. Knows lines,
+//! colours and the spinner; knows nothing of turns.
+
+use std::io::{self, IsTerminal, Write};
+
+/// How a line about the turn looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Faint,
+    Warning,
+    Bold,
+}
+
+#[derive(Debug)]
+pub(crate) struct Screen<Out: Write, Err: Write> {
+    out: Out,
+    err: Err,
+    /// Text is shown as it is written; off for pipes, which get whole blocks.
+    pub(crate) streams: bool,
+    /// Spinner and progress make sense: a person is looking.
+    pub(crate) live: bool,
+    colour: bool,
+    /// The cursor is not at the start of a line.
+    mid_line: bool,
+    spinner: Option<usize>,
+}
+
+const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
+
+impl Screen<io::Stdout, io::Stderr> {
+    pub(crate) fn of_this_process(no_colour: bool) -> Self {
+        let (out, err) = (io::stdout(), io::stderr());
+        let (streams, live) = (out.is_terminal(), err.is_terminal());
+        Self::new(out, err, streams, live, live && !no_colour)
+    }
+}
+
+impl<Out: Write, Err: Write> Screen<Out, Err> {
+    pub(crate) fn new(out: Out, err: Err, streams: bool, live: bool, colour: bool) -> Self {
+        Self { out, err, streams, live, colour, mid_line: false, spinner: None }
+    }
+
+    /// Writes a piece of the answer.
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.hide_spinner()?;
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()?;
+        self.mid_line = !text.ends_with('\n');
+        Ok(())
+    }
+
+    /// Ends the current line of the answer, if one is open.
+    pub(crate) fn end_line(&mut self) -> io::Result<()> {
+        if self.mid_line { self.text("\n") } else { Ok(()) }
+    }
+
+    /// Writes a line about the turn.
+    pub(crate) fn line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+        self.hide_spinner()?;
+        if self.live && self.streams {
+            self.end_line()?;
+        }
+        for line in text.lines() {
+            let line = printable(line);
+            if self.colour {
+                writeln!(self.err, "\x1b[{}m{line}\x1b[0m", tone.code())?;
+            } else {
+                writeln!(self.err, "{line}")?;
+            }
+        }
+        self.err.flush()
+    }
+
+    /// Writes a question and leaves the cursor behind it.
+    pub(crate) fn ask(&mut self, question: &str) -> io::Result<()> {
+        self.hide_spinner()?;
+        write!(self.err, "{question} ")?;
+        self.err.flush()
+    }
+
+    /// Turns the spinner one step, where a person is looking and no text line is open.
+    pub(crate) fn spin(&mut self, label: &str) -> io::Result<()> {
+        if !self.live || (self.mid_line && self.streams) {
+            return Ok(());
+        }
+        let step = self.spinner.map_or(0, |step| step + 1);
+        let frame = FRAMES[step % FRAMES.len()];
+        write!(self.err, "\r\x1b[K{frame} {}", printable(label))?;
+        self.err.flush()?;
+        self.spinner = Some(step);
+        Ok(())
+    }
+
+    fn hide_spinner(&mut self) -> io::Result<()> {
+        if self.spinner.take().is_some() {
+            write!(self.err, "\r\x1b[K")?;
+            self.err.flush()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        self.hide_spinner()?;
+        self.end_line()?;
+        self.out.flush()
+    }
+}
+
+impl Tone {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Faint => "2",
+            Self::Warning => "33",
+            Self::Bold => "1",
+        }
+    }
+}
+
+/// A tool's title comes from a model: it must not move the cursor or recolour the terminal.
+fn printable(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() && c != '\t' { '·' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn screen(tty: bool) -> Screen<Vec<u8>, Vec<u8>> {
+        Screen::new(Vec::new(), Vec::new(), tty, tty, false)
+    }
+
+    #[test]
+    fn a_line_about_the_turn_never_lands_inside_the_answer() {
+        let mut screen = screen(true);
+        screen.text("half a sen").unwrap();
+        screen.line(Tone::Faint, "• Bash ls").unwrap();
+        screen.text("tence").unwrap();
+        screen.close().unwrap();
+        assert_eq!(String::from_utf8(screen.out).unwrap(), "half a sen\ntence\n");
+        assert_eq!(String::from_utf8(screen.err).unwrap(), "• Bash ls\n");
+    }
+
+    #[test]
+    fn a_pipe_gets_the_answer_and_nothing_else() {
+        let mut screen = screen(false);
+        screen.spin("working").unwrap();
+        screen.text("answer").unwrap();
+        screen.close().unwrap();
+        assert_eq!(String::from_utf8(screen.out).unwrap(), "answer\n");
+        assert!(screen.err.is_empty());
+    }
+
+    #[test]
+    fn escape_sequences_from_a_model_do_not_reach_the_terminal() {
+        assert_eq!(printable("rm \x1b[2Jx\r"), "rm ·[2Jx·");
+    }
+}

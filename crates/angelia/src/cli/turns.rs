@@ -1,0 +1,104 @@
+//! `angelia turns …`: single turns, running or over.
+
+use std::{io::Write as _, sync::Arc};
+
+use angelia_core::{
+    engine::EngineError,
+    model::{Status, TurnId, TurnRecord},
+    ports::Page,
+};
+use angelia_frontends::http::resources;
+
+use super::{
+    args::{ListArgs, TurnsCommand},
+    error::{CommandError, Exit},
+    print, run,
+    sessions::parse as parse_session,
+};
+use crate::{assemble::App, records::Records};
+
+pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, CommandError> {
+    match command {
+        TurnsCommand::List { list: args, session } => {
+            list(&Records::open(app)?, &args, session.as_deref()).await
+        }
+        TurnsCommand::Show { id, json } => show(&Records::open(app)?, parse(&id)?, json).await,
+        TurnsCommand::Watch { id, json } => run::watch(app, parse(&id)?, json).await,
+        TurnsCommand::Interrupt { id, kill } => {
+            let id = parse(&id)?;
+            let Some(daemon) = run::Place::daemon(app).await else {
+                return Err(not_running(&Records::open(app)?, id).await);
+            };
+            daemon.interrupt(id, kill).await?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn parse(id: &str) -> Result<TurnId, CommandError> {
+    id.parse().map_err(|_| {
+        CommandError::usage(format!("`{id}` is not a turn id"))
+            .with_hint("`angelia turns list` prints them")
+    })
+}
+
+/// Without a daemon, a turn runs in the terminal it was started from.
+async fn not_running(records: &Records, id: TurnId) -> CommandError {
+    match find(records, id).await {
+        Err(error) => error,
+        Ok(turn) if turn.state.outcome().is_some() => {
+            CommandError::new(Exit::Failed, "the turn is over already")
+        }
+        Ok(_) => CommandError::new(Exit::Failed, "the turn does not run in a daemon")
+            .with_hint("press Ctrl-C where it was started"),
+    }
+}
+
+async fn list(
+    records: &Records,
+    args: &ListArgs,
+    session: Option<&str>,
+) -> Result<Exit, CommandError> {
+    let session = session.map(parse_session).transpose()?;
+    let mut out = Vec::new();
+    for turn in records.store.turns(session, Page::first(args.limit)).await? {
+        if args.json {
+            print::json_line(&resources::Turn::from(&turn), &mut out)?;
+        } else {
+            // Writing to a vector cannot fail.
+            let _infallible = writeln!(
+                out,
+                "{}  {:.16}  {:17}  {}",
+                turn.id,
+                turn.created_at,
+                turn.state.as_str(),
+                turn.session
+            );
+        }
+    }
+    print::bytes(&out)
+}
+
+async fn find(records: &Records, id: TurnId) -> Result<TurnRecord, CommandError> {
+    let turn = records.store.turn(id).await?;
+    turn.ok_or_else(|| EngineError::NotFound("turn").into())
+}
+
+async fn show(records: &Records, id: TurnId, json: bool) -> Result<Exit, CommandError> {
+    let turn = find(records, id).await?;
+    let mut out = Vec::new();
+    if json {
+        print::json_line(&resources::Turn::from(&turn), &mut out)?;
+        return print::bytes(&out);
+    }
+    let _infallible = writeln!(out, "id       {}\nsession  {}", turn.id, turn.session);
+    let _infallible = writeln!(out, "created  {}\nstatus   {}", turn.created_at, turn.state.as_str());
+    if let Some(outcome) = turn.state.outcome() {
+        let _infallible = writeln!(out, "reason   {}", outcome.reason);
+        if let Status::Failed(failure) = &outcome.status {
+            let _infallible = writeln!(out, "failure  {failure}");
+        }
+        let _infallible = writeln!(out, "\n{}", outcome.text);
+    }
+    print::bytes(&out)
+}

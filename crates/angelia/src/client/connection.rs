@@ -1,0 +1,116 @@
+//! One HTTP connection to the daemon. Nothing runs beside the command: whoever waits for an answer
+//! also moves the connection forward.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    path::Path,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Request, Response,
+    body::{Bytes, Incoming},
+    client::conn::http1,
+};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+
+use super::ClientError;
+
+/// What requests carry.
+pub(super) type Outgoing = Full<Bytes>;
+
+pub(super) struct Connection {
+    sender: http1::SendRequest<Outgoing>,
+    driver: Driver,
+}
+
+/// The part of a connection that does the reading and writing; nothing left once it has ended.
+struct Driver(Option<Pin<Box<http1::Connection<TokioIo<UnixStream>, Outgoing>>>>);
+
+impl Driver {
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        if let Some(connection) = &mut self.0
+            && let Poll::Ready(ended) = connection.as_mut().poll(cx)
+        {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "the connection to the daemon ended early");
+            }
+            self.0 = None;
+        }
+    }
+
+    /// Waits for something that this connection brings about.
+    async fn until<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            self.advance(cx);
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+impl Connection {
+    pub(super) async fn open(socket: &Path) -> std::io::Result<Self> {
+        let stream = TokioIo::new(UnixStream::connect(socket).await?);
+        let (sender, connection) = http1::handshake(stream)
+            .await
+            .map_err(std::io::Error::other)?;
+        Ok(Self {
+            sender,
+            driver: Driver(Some(Box::pin(connection))),
+        })
+    }
+
+    /// Itself, unless the daemon has closed it meanwhile.
+    pub(super) async fn if_usable(mut self) -> Option<Self> {
+        self.driver.until(std::future::ready(())).await;
+        (!self.sender.is_closed()).then_some(self)
+    }
+
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Outgoing>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        self.driver.until(self.sender.ready()).await?;
+        let sent = self.sender.send_request(request);
+        Ok(self.driver.until(sent).await?)
+    }
+
+    /// The next piece of a body; `None` at its end. Cancel safe.
+    pub(super) async fn piece(
+        &mut self,
+        body: &mut Incoming,
+    ) -> Option<Result<Bytes, ClientError>> {
+        loop {
+            match self.driver.until(body.frame()).await? {
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some(Ok(data));
+                    }
+                }
+                Err(error) => return Some(Err(error.into())),
+            }
+        }
+    }
+
+    pub(super) async fn read(&mut self, mut body: Incoming) -> Result<Vec<u8>, ClientError> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = self.piece(&mut body).await {
+            bytes.extend_from_slice(&piece?);
+        }
+        Ok(bytes)
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("closed", &self.sender.is_closed())
+            .finish_non_exhaustive()
+    }
+}

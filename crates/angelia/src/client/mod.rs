@@ -1,0 +1,269 @@
+//! How commands use a daemon that runs already: its `/api`, over the socket of this home.
+//!
+//! - [`Daemon`]: what can be asked of it.
+//! - [`Events`]: a turn as it happens, also across a lost connection.
+//! - `connection`: one HTTP connection.
+//! - [`ClientError`]: what can go wrong.
+
+mod connection;
+mod error;
+mod events;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use angelia_core::model::{ApprovalId, Decision, Seq, SessionId, TurnId};
+use angelia_frontends::http::{
+    Hello, TERMINAL_HEADER,
+    resources::{Accepted, List, Session, Turn},
+};
+use hyper::{Method, Request, Response, body::Incoming};
+use serde::{Serialize, de::DeserializeOwned};
+
+use self::connection::{Connection, Outgoing};
+pub(crate) use self::{error::ClientError, events::Events};
+
+/// A daemon that is alive says hello at once; one that does not is of no use.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// For everything else: deleting a session waits for its agent to end.
+const TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Cheap to clone; all clones share one spare connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Daemon {
+    socket: Arc<Path>,
+    spare: Arc<Mutex<Option<Connection>>>,
+}
+
+/// What a new session should be.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct NewSessionRequest {
+    pub(crate) profile: Option<String>,
+    /// Asked for by name; wins over the profile's.
+    pub(crate) cwd: Option<PathBuf>,
+    /// Where the command was called; for profiles that do not say where they work.
+    pub(crate) caller_cwd: Option<PathBuf>,
+    pub(crate) model: Option<String>,
+    pub(crate) name: Option<String>,
+    #[serde(skip)]
+    pub(crate) at_terminal: bool,
+}
+
+impl Daemon {
+    /// `None`: nobody listens there. Takes no time to find out.
+    pub(crate) async fn connect(socket: &Path) -> Option<Self> {
+        let connection = Connection::open(socket).await.ok()?;
+        Some(Self {
+            socket: socket.into(),
+            spare: Arc::new(Mutex::new(Some(connection))),
+        })
+    }
+
+    pub(crate) async fn hello(&self) -> Result<Hello, ClientError> {
+        tokio::time::timeout(HELLO_TIMEOUT, self.call(request(Method::GET, "/healthz")))
+            .await
+            .unwrap_or(Err(ClientError::Silent))
+    }
+
+    pub(crate) async fn session(&self, id: &str) -> Result<Session, ClientError> {
+        let path = format!("/api/sessions/{}", escaped(id));
+        self.call(request(Method::GET, &path)).await
+    }
+
+    /// The session that was given this name.
+    pub(crate) async fn named(&self, name: &str) -> Result<Option<Session>, ClientError> {
+        let path = format!("/api/sessions?name={}", escaped(name));
+        let found: List<Session> = self.call(request(Method::GET, &path)).await?;
+        Ok(found.data.into_iter().next())
+    }
+
+    pub(crate) async fn create_session(
+        &self,
+        new: &NewSessionRequest,
+    ) -> Result<Session, ClientError> {
+        let mut request = request(Method::POST, "/api/sessions").json(new)?;
+        if new.at_terminal {
+            request = request.from_owner();
+        }
+        self.call(request).await
+    }
+
+    pub(crate) async fn fork(&self, session: SessionId) -> Result<Session, ClientError> {
+        let path = format!("/api/sessions/{session}/fork");
+        self.call(request(Method::POST, &path)).await
+    }
+
+    pub(crate) async fn delete(&self, session: SessionId) -> Result<(), ClientError> {
+        let path = format!("/api/sessions/{session}");
+        self.answer(request(Method::DELETE, &path)).await.map(drop)
+    }
+
+    /// Hands in what the owner typed.
+    pub(crate) async fn submit(
+        &self,
+        session: SessionId,
+        text: &str,
+        can_ask: bool,
+    ) -> Result<Accepted, ClientError> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            input: &'a str,
+            can_ask: bool,
+        }
+        let path = format!("/api/sessions/{session}/turns");
+        let body = Body {
+            input: text,
+            can_ask,
+        };
+        let request = request(Method::POST, &path).json(&body)?.from_owner();
+        self.call(request).await
+    }
+
+    /// The events of a turn with a number above `after`.
+    pub(crate) async fn events(&self, turn: TurnId, after: Seq) -> Result<Events, ClientError> {
+        Events::open(self.clone(), turn, after).await
+    }
+
+    pub(crate) async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), ClientError> {
+        #[derive(Serialize)]
+        struct Body {
+            kill: bool,
+        }
+        let path = format!("/api/turns/{turn}/interrupt");
+        let request = request(Method::POST, &path).json(&Body { kill })?;
+        let _as_it_is_now: Turn = self.call(request).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn decide(
+        &self,
+        approval: ApprovalId,
+        decision: &Decision,
+    ) -> Result<(), ClientError> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            verdict: &'static str,
+            note: Option<&'a str>,
+            answers: BTreeMap<&'a str, &'a str>,
+        }
+        let answers = decision.answers.iter();
+        let body = Body {
+            verdict: decision.verdict.as_str(),
+            note: decision.note.as_deref(),
+            answers: answers.map(|one| (&*one.question, &*one.answer)).collect(),
+        };
+        let path = format!("/api/approvals/{approval}");
+        let request = request(Method::POST, &path).json(&body)?;
+        self.answer(request).await.map(drop)
+    }
+
+    /// Asks, and reads the answer as JSON.
+    async fn call<T: DeserializeOwned>(&self, request: Ask) -> Result<T, ClientError> {
+        let body = self.answer(request).await?;
+        serde_json::from_slice(&body).map_err(ClientError::Odd)
+    }
+
+    /// Asks, and reads the answer to its end; the connection is kept for the next question.
+    async fn answer(&self, request: Ask) -> Result<Vec<u8>, ClientError> {
+        let asked = async {
+            let (mut connection, response) = self.send(request).await?;
+            let body = connection.read(response.into_body()).await?;
+            self.keep(connection);
+            Ok(body)
+        };
+        tokio::time::timeout(TIMEOUT, asked)
+            .await
+            .unwrap_or(Err(ClientError::Silent))
+    }
+
+    /// Asks, on the spare connection or a new one. What is answered with is a success.
+    async fn send(&self, ask: Ask) -> Result<(Connection, Response<Incoming>), ClientError> {
+        let request = ask.request;
+        let spare = self
+            .spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let spare = match spare {
+            Some(spare) => spare.if_usable().await,
+            None => None,
+        };
+        let mut connection = match spare {
+            Some(usable) => usable,
+            None => Connection::open(&self.socket)
+                .await
+                .map_err(ClientError::Gone)?,
+        };
+        let response = connection.send(request).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok((connection, response));
+        }
+        let body = connection.read(response.into_body()).await?;
+        self.keep(connection);
+        Err(ClientError::refused(status, &body))
+    }
+
+    fn keep(&self, connection: Connection) {
+        *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+    }
+}
+
+/// A request in the making.
+struct Ask {
+    request: Request<Outgoing>,
+}
+
+fn request(method: Method, path: &str) -> Ask {
+    let mut request = Request::new(Outgoing::default());
+    *request.method_mut() = method;
+    // Our own paths, with everything foreign in them escaped, are addresses.
+    *request.uri_mut() = path.parse().unwrap_or_default();
+    let headers = request.headers_mut();
+    headers.insert("host", hyper::header::HeaderValue::from_static("localhost"));
+    Ask { request }
+}
+
+impl Ask {
+    fn json(mut self, body: &impl Serialize) -> Result<Self, ClientError> {
+        let json = serde_json::to_vec(body).map_err(ClientError::Odd)?;
+        *self.request.body_mut() = Outgoing::from(json);
+        Ok(self)
+    }
+
+    /// Says that the owner's own terminal is behind it.
+    fn from_owner(mut self) -> Self {
+        let yes = hyper::header::HeaderValue::from_static("1");
+        self.request.headers_mut().insert(TERMINAL_HEADER, yes);
+        self
+    }
+
+    fn resuming_after(mut self, seq: Seq) -> Self {
+        self.request
+            .headers_mut()
+            .insert("last-event-id", seq.into());
+        self
+    }
+}
+
+/// For one place in an address.
+fn escaped(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _infallible = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}

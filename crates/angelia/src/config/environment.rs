@@ -1,0 +1,67 @@
+//! The process's environment, read once at the start. Everybody else gets it by reference, so
+//! that what a command does follows from its arguments, and tests need not touch the real one.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fmt,
+    path::PathBuf,
+};
+
+#[derive(Clone, Default)]
+pub(crate) struct Environment {
+    vars: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    /// What this process was started with.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the environment"
+    )]
+    pub(crate) fn capture() -> Self {
+        std::env::vars_os().collect()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
+        self.vars.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// A variable that is set to something; an empty one counts as unset.
+    pub(crate) fn non_empty(&self, name: &str) -> Option<&OsStr> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.vars
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// The owner's home folder.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.non_empty("HOME").map(PathBuf::from)
+    }
+
+    /// `$ANGELIA_HOME`, else `~/.angelia`.
+    pub(crate) fn angelia_home(&self) -> Option<PathBuf> {
+        match self.non_empty("ANGELIA_HOME") {
+            Some(dir) => Some(PathBuf::from(dir)),
+            None => self.home().map(|home| home.join(".angelia")),
+        }
+    }
+}
+
+impl FromIterator<(OsString, OsString)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (OsString, OsString)>>(vars: I) -> Self {
+        let vars = vars.into_iter().collect();
+        Self { vars }
+    }
+}
+
+/// Names only: values may be secrets.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.vars.keys()).finish()
+    }
+}

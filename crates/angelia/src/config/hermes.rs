@@ -1,0 +1,98 @@
+//! For people who come from Hermes: the `HERMES_CLAUDE_CODE_*` variables, laid over the
+//! `claude_code_bridge` block of the file, and what of it has no effect here yet.
+
+use super::{
+    environment::Environment,
+    node::{Node, Origin},
+    problem::Problem,
+    setting::{Place, Setting as _},
+    types::Hermes,
+};
+
+/// The block's key in the file, and the name of the profile it becomes.
+pub(crate) const BRIDGE: &str = "claude_code_bridge";
+
+pub(crate) const PREFIX: &str = "HERMES_CLAUDE_CODE_";
+const SWITCH: &str = "HERMES_CLAUDE_CODE_BRIDGE";
+
+/// What follows the prefix → key of the block.
+pub(crate) const VARIABLES: &[(&str, &str)] = &[
+    ("BRIDGE", "enabled"),
+    ("MODEL", "model"),
+    ("CWD", "cwd"),
+    ("SYSTEM_PROMPT", "system_prompt_path"),
+    ("SYSTEM_PROMPT_PATH", "system_prompt_path"),
+    ("ALLOWED_TOOLS", "allowed_tools"),
+    ("DISALLOWED_TOOLS", "disallowed_tools"),
+    ("TOOLS", "tools"),
+    (
+        "EXCLUDE_DYNAMIC_SYSTEM_PROMPT_SECTIONS",
+        "exclude_dynamic_system_prompt_sections",
+    ),
+    ("RESUME_CLAUDE_SESSIONS", "resume_claude_sessions"),
+    ("TIMEOUT", "timeout"),
+    ("FIRST_EVENT_TIMEOUT", "first_event_timeout"),
+    ("INTER_EVENT_SILENCE_TIMEOUT", "inter_event_silence_timeout"),
+    ("BUDGET_SECONDS", "budget_seconds"),
+    ("BUDGET_TOOL_COUNT", "budget_tool_count"),
+    ("AUTO_RESUME_BUDGET_GUARD", "auto_resume_budget_guard"),
+    ("AUTO_RESUME_MAX_RESUMES", "auto_resume_max_resumes"),
+];
+
+/// Lays the variables over the block. Without a block, and with the switch off, the other
+/// variables mean nothing: they belong to Hermes alone.
+pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) -> Vec<Problem> {
+    let has_block = tree.get(BRIDGE).is_some_and(|block| !block.is_null());
+    if !has_block && !is_switched_on(environment) {
+        return Vec::new();
+    }
+    let mut problems = Vec::new();
+    for (suffix, key) in VARIABLES {
+        let name = format!("{PREFIX}{suffix}");
+        let Some(value) = environment.non_empty(&name) else {
+            continue;
+        };
+        let origin = Origin::Variable(name.into());
+        match value.to_str() {
+            Some(text) => tree.set(&[BRIDGE, key], Node::loose(text.trim(), origin)),
+            None => problems.push(Problem::new(
+                &origin,
+                &format!("{BRIDGE}.{key}"),
+                "is not UTF-8 text",
+            )),
+        }
+    }
+    problems
+}
+
+/// A switch that cannot be read counts as on here, so that its value is then refused by name.
+fn is_switched_on(environment: &Environment) -> bool {
+    let Some(value) = environment
+        .non_empty(SWITCH)
+        .and_then(|value| value.to_str())
+    else {
+        return false;
+    };
+    let node = Node::loose(value.trim(), Origin::Variable(SWITCH.into()));
+    bool::read(&Place::root(&node), &mut Vec::new()).unwrap_or(true)
+}
+
+/// What is set and has no effect.
+pub(crate) fn warnings(tree: &Node, environment: &Environment) -> Vec<Problem> {
+    let Some(block) = tree.get(BRIDGE).filter(|block| !block.is_null()) else {
+        return Vec::new();
+    };
+    let without_effect = Hermes::NOT_IN_FORCE.iter().filter_map(|key| {
+        let node = block.get(key)?;
+        let what = "is not in force yet: this version has no clocks and budgets";
+        Some(Problem::new(&node.origin, &format!("{BRIDGE}.{key}"), what))
+    });
+    // Other programs use the same prefix, so a stranger is no error.
+    let strangers = environment.iter().filter_map(|(name, _)| {
+        let suffix = name.to_str()?.strip_prefix(PREFIX)?;
+        let known = VARIABLES.iter().any(|(known, _)| *known == suffix);
+        let origin = Origin::Variable(name.to_str()?.into());
+        (!known).then(|| Problem::whole(origin, "is not one of the bridge's variables; ignored"))
+    });
+    without_effect.chain(strangers).collect()
+}

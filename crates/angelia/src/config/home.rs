@@ -1,0 +1,207 @@
+//! Angelia's own folder: what is in it, made on first use for its owner only.
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::{environment::Environment, owner_only};
+
+/// The longest path a Unix socket can have everywhere we run.
+const LONGEST_SOCKET: usize = 103;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    dir: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HomeError {
+    #[error(
+        "there is no folder for Angelia: neither ANGELIA_HOME nor HOME is set; set one of them"
+    )]
+    Nowhere,
+    #[error(
+        "{0} is too long for a socket in it (at most {LONGEST_SOCKET} bytes); set ANGELIA_HOME to a shorter path"
+    )]
+    TooLong(PathBuf),
+    #[error("{} is not a folder; remove it, or set ANGELIA_HOME to another path", .0.display())]
+    NotAFolder(PathBuf),
+    #[error("{} holds no token; remove it and the next start makes a new one", .0.display())]
+    BadToken(PathBuf),
+    #[error("{}: {source}; {}", path.display(), advice(source))]
+    Io { path: PathBuf, source: io::Error },
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room on the disk, then try again"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "make it writable for you, or set ANGELIA_HOME to a folder that is"
+        }
+        _ => "set ANGELIA_HOME to a folder that can be used",
+    }
+}
+
+/// The owner's token. Whoever has it is the owner, so it is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token(Arc<str>);
+
+impl Token {
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(hidden)")
+    }
+}
+
+impl Home {
+    pub(crate) fn of(environment: &Environment) -> Result<Self, HomeError> {
+        let dir = environment.angelia_home().ok_or(HomeError::Nowhere)?;
+        let dir =
+            std::path::absolute(&dir).map_err(|source| HomeError::Io { path: dir, source })?;
+        Ok(Self { dir })
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.dir.join("config.yaml")
+    }
+
+    pub(crate) fn state_db(&self) -> PathBuf {
+        self.dir.join("state.db")
+    }
+
+    pub(crate) fn token_file(&self) -> PathBuf {
+        self.dir.join("token")
+    }
+
+    pub(crate) fn run(&self) -> PathBuf {
+        self.dir.join("run")
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.run().join("angelia.sock")
+    }
+
+    pub(crate) fn pid_file(&self) -> PathBuf {
+        self.run().join("angelia.pid")
+    }
+
+    /// The address that is actually listened on.
+    pub(crate) fn http_addr(&self) -> PathBuf {
+        self.run().join("http.addr")
+    }
+
+    /// One locked file per process that owns agents.
+    pub(crate) fn owners(&self) -> PathBuf {
+        self.run().join("owners")
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.dir.join("work")
+    }
+
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.dir.join("logs")
+    }
+
+    /// Makes what is missing and narrows what is open to others.
+    pub(crate) fn prepare(&self) -> Result<(), HomeError> {
+        if self.socket().as_os_str().len() > LONGEST_SOCKET {
+            return Err(HomeError::TooLong(self.dir.clone()));
+        }
+        let folders = [
+            self.dir.clone(),
+            self.run(),
+            self.owners(),
+            self.work(),
+            self.logs(),
+        ];
+        folders.iter().try_for_each(|path| make_folder(path))
+    }
+
+    /// The empty folder in which a profile in model mode works.
+    pub(crate) fn work_folder(&self, profile: &str) -> Result<PathBuf, HomeError> {
+        let path = self.work().join(profile);
+        make_folder(&self.work())?;
+        make_folder(&path)?;
+        Ok(path)
+    }
+
+    /// The owner's token, made on first use.
+    pub(crate) fn token(&self) -> Result<Token, HomeError> {
+        let path = self.token_file();
+        let failed = |source| HomeError::Io {
+            path: path.clone(),
+            source,
+        };
+        if !path.try_exists().map_err(failed)? {
+            owner_only::create_file(&path, new_token().as_bytes()).map_err(failed)?;
+        }
+        owner_only::narrow_file(&path).map_err(failed)?;
+        let text = fs::read_to_string(&path).map_err(failed)?;
+        match text.trim() {
+            "" => Err(HomeError::BadToken(path)),
+            token => Ok(Token(token.into())),
+        }
+    }
+
+    /// Tells this home's processes from those of another: the same for every way to write its
+    /// path.
+    pub(crate) fn id(&self) -> String {
+        let path = fs::canonicalize(&self.dir).unwrap_or_else(|_| self.dir.clone());
+        let mut id = hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()));
+        id.truncate(16);
+        id
+    }
+}
+
+fn make_folder(path: &Path) -> Result<(), HomeError> {
+    let failed = |source| HomeError::Io {
+        path: path.to_path_buf(),
+        source,
+    };
+    match fs::metadata(path) {
+        Ok(found) if !found.is_dir() => Err(HomeError::NotAFolder(path.to_path_buf())),
+        Ok(_) => owner_only::narrow_folder(path).map_err(failed),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            owner_only::create_folder(path).map_err(failed)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let parent = path.parent().unwrap_or(path);
+            Err(HomeError::NotAFolder(parent.to_path_buf()))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// 32 bytes nobody can guess: two random UUIDs hold 244 such bits, the hash spreads them.
+fn new_token() -> String {
+    let mut hash = Sha256::new();
+    hash.update(Uuid::new_v4());
+    hash.update(Uuid::new_v4());
+    hex(&hash.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}

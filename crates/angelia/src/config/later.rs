@@ -1,0 +1,42 @@
+//! Keys of the contract that do nothing in this version yet. A key that is accepted and ignored
+//! would be a promise broken in silence, so each is refused by name; whoever makes one work
+//! moves its row from here to the types.
+
+use super::{node::Origin, problem::Problem};
+
+/// Path (with `*` for a name, and `: value` where only a value is meant), and what it belongs to.
+const LATER: &[(&str, &str)] = &[
+    ("profiles.*.executor: codex", "further executors"),
+    ("profiles.*.executor: acp", "further executors"),
+    ("profiles.*.executor: native", "further executors"),
+    ("profiles.*.command", "further executors"),
+    ("profiles.*.timeout", "turn clocks"),
+    ("profiles.*.first_event_timeout", "turn clocks"),
+    ("profiles.*.inter_event_silence_timeout", "turn clocks"),
+    ("profiles.*.post_tool_quiet_timeout", "turn clocks"),
+    ("profiles.*.tool_timeout", "turn clocks"),
+    ("profiles.*.retry_timeout", "turn clocks"),
+    ("profiles.*.compaction_timeout", "turn clocks"),
+    ("profiles.*.approval_timeout", "turn clocks"),
+    ("profiles.*.caller_tool_timeout", "turn clocks"),
+    ("profiles.*.budget_seconds", "budgets"),
+    ("profiles.*.budget_tool_count", "budgets"),
+    ("profiles.*.max_cost_usd", "budgets"),
+    ("profiles.*.auto_resume_budget_guard", "budgets"),
+    ("profiles.*.auto_resume_max_resumes", "budgets"),
+    ("profiles.*.fallback_profile", "quota limits"),
+    ("profiles.*.delegate_to", "delegation"),
+    ("executors.codex", "further executors"),
+    ("executors.acp", "further executors"),
+    ("executors.native", "further executors"),
+    ("sessions.snapshots", "snapshots"),
+    ("http", "the model APIs"),
+    ("bus", "the message bus"),
+];
+
+/// The refusal for a key or a value (`shape: value`) of a later version.
+pub(crate) fn refusal(shape: &str, path: &str, origin: &Origin, advice: &str) -> Option<Problem> {
+    let (_, belongs_to) = LATER.iter().find(|(later, _)| *later == shape)?;
+    let what = format!("is not available in this version yet ({belongs_to}); {advice}");
+    Some(Problem::new(origin, path, what))
+}

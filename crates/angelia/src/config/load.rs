@@ -1,0 +1,228 @@
+//! defaults ← file ← environment ← flags, read into types; every problem at once.
+
+use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc};
+
+use angelia_core::ports::ProfileSummary;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    environment::Environment,
+    file,
+    hermes::{self, BRIDGE},
+    home::Home,
+    node::{Node, Origin},
+    problem::{ConfigErrors, Problem},
+    setting::{Block as _, Place, Setting as _},
+    types::{
+        Bridge, ConfigFile, ExecutorName, Hermes, McpServer, Profile, ProfileName, ServerName,
+        Sessions,
+    },
+};
+
+/// The profile used when none is named.
+pub(crate) const DEFAULT_PROFILE: &str = "default";
+
+/// A valid configuration.
+#[derive(Clone)]
+pub(crate) struct Config {
+    /// What was read, with every profile complete.
+    pub(super) effective: ConfigFile,
+    /// Where it came from; a value that is missing here is a default.
+    pub(super) tree: Node,
+    pub(super) profiles: BTreeMap<Arc<str>, ProfileEntry>,
+    default_profile: Arc<str>,
+    warnings: Vec<Problem>,
+}
+
+/// A profile as each of the executors it may run on sees it, the preferred one first.
+#[derive(Clone, Debug)]
+pub(crate) struct ProfileEntry {
+    pub(super) candidates: Vec<(ExecutorName, Profile)>,
+    pub(super) resume: bool,
+}
+
+impl Config {
+    /// Reads the home's file, or the one named; a home without a file has the defaults. Flags
+    /// are `(key's path, value)`.
+    pub(crate) fn load(
+        environment: &Environment,
+        home: &Home,
+        explicit_file: Option<&Path>,
+        flags: &[(&str, &str)],
+    ) -> Result<Self, ConfigErrors> {
+        let mut tree = file::read(home, explicit_file)?;
+        let mut problems = hermes::apply_variables(&mut tree, environment);
+        for (path, value) in flags {
+            let keys: Vec<&str> = path.split('.').collect();
+            let name = keys.last().copied().unwrap_or_default().replace('_', "-");
+            tree.set(&keys, Node::loose(value, Origin::Flag(name.into())));
+        }
+        let file = ConfigFile::read(&Place::root(&tree), &mut problems);
+        if let (Some(own), Some(block)) = (tree.at(["profiles", BRIDGE]), tree.get(BRIDGE))
+            && !block.is_null()
+        {
+            let what = format!(
+                "is defined a second time, by {}; keep one of them",
+                block.origin
+            );
+            problems.push(Problem::new(
+                &own.origin,
+                &format!("profiles.{BRIDGE}"),
+                what,
+            ));
+        }
+        match file {
+            Some(file) if problems.is_empty() => {
+                let warnings = hermes::warnings(&tree, environment);
+                Ok(Self::complete(file, tree, warnings))
+            }
+            _ => {
+                problems.sort_by_key(Problem::line);
+                Err(ConfigErrors(problems))
+            }
+        }
+    }
+
+    /// Lays every profile over what it inherits. The parts were valid, so the whole is.
+    fn complete(mut file: ConfigFile, mut tree: Node, warnings: Vec<Problem>) -> Self {
+        let default_name = ProfileName(DEFAULT_PROFILE.into());
+        file.profiles.entry(default_name).or_default();
+        let executors = tree
+            .get("executors")
+            .cloned()
+            .unwrap_or_else(Node::empty_map);
+        let mut profiles = BTreeMap::new();
+        for (ProfileName(name), profile) in &mut file.profiles {
+            let own = tree.at(["profiles", &**name]).cloned();
+            let (complete, entry) = inherit(&executors, own, profile.executor);
+            if let Some((node, complete)) = complete {
+                tree.set(&["profiles", &**name], node);
+                *profile = complete;
+            }
+            profiles.insert(Arc::clone(name), entry);
+        }
+        let mut default_profile = DEFAULT_PROFILE.into();
+        if let Some(bridge) = &mut file.claude_code_bridge {
+            let entry = complete_bridge(&executors, &mut tree, bridge);
+            profiles.insert(BRIDGE.into(), entry);
+            if bridge.hermes.enabled {
+                default_profile = BRIDGE.into();
+            }
+        }
+        Self {
+            effective: file,
+            tree,
+            profiles,
+            default_profile,
+            warnings,
+        }
+    }
+
+    pub(crate) fn listen(&self) -> SocketAddr {
+        self.effective.listen.0
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.effective.sessions
+    }
+
+    pub(crate) fn mcp_servers(&self) -> &BTreeMap<ServerName, McpServer> {
+        &self.effective.mcp_servers
+    }
+
+    /// The profile for those who name none.
+    pub(crate) fn default_profile(&self) -> &str {
+        &self.default_profile
+    }
+
+    pub(crate) fn profile_names(&self) -> impl Iterator<Item = &str> {
+        self.profiles.keys().map(|name| &**name)
+    }
+
+    /// For lists: what each profile is, with `auto` where that is not decided yet.
+    pub(crate) fn summaries(&self) -> Vec<ProfileSummary> {
+        let bridge = self.effective.claude_code_bridge.as_ref();
+        let bridge = bridge.map(|bridge| (BRIDGE, &bridge.profile));
+        let own = self.effective.profiles.iter();
+        let own = own.map(|(name, profile)| (&*name.0, profile));
+        let summary = |(name, profile): (&str, &Profile)| ProfileSummary {
+            name: name.into(),
+            executor: profile.executor.as_str().into(),
+            mode: profile.mode.into(),
+            model: profile.model.as_deref().map(Arc::from),
+        };
+        own.chain(bridge).map(summary).collect()
+    }
+
+    /// Two processes of one version with the same hash run every profile alike. Where a daemon
+    /// listens is its own affair.
+    pub(crate) fn sha256(&self) -> [u8; 32] {
+        let mut tree = self.tree.clone();
+        tree.take("listen");
+        let mut hash = Sha256::new();
+        tree.write_to(&mut |part| hash.update(part));
+        hash.finalize().into()
+    }
+
+    /// What is valid and still deserves a word.
+    pub(crate) fn warnings(&self) -> &[Problem] {
+        &self.warnings
+    }
+}
+
+/// By its hash, which differs where anything differs, and shows nothing.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("profiles", &self.profiles.keys())
+            .field("sha256", &self.sha256())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A profile on each executor it may run on; where there is only one, also its complete form.
+fn inherit(
+    executors: &Node,
+    own: Option<Node>,
+    executor: ExecutorName,
+) -> (Option<(Node, Profile)>, ProfileEntry) {
+    let own = own
+        .filter(|node| !node.is_null())
+        .unwrap_or_else(Node::empty_map);
+    let on = |candidate: ExecutorName| {
+        let below = executors
+            .get(candidate.as_str())
+            .filter(|node| !node.is_null());
+        let mut node = below.cloned().unwrap_or_else(Node::empty_map);
+        node.overlay(own.clone());
+        let place = Place::new(&node, "", "profiles.*");
+        let mut profile = Profile::read(&place, &mut Vec::new()).unwrap_or_default();
+        profile.executor = executor;
+        (node, profile)
+    };
+    let candidates = executor.candidates();
+    let complete = match candidates {
+        [only] => Some(on(*only)),
+        _ => None,
+    };
+    let candidates = candidates.iter().map(|name| (*name, on(*name).1)).collect();
+    let entry = ProfileEntry {
+        candidates,
+        resume: true,
+    };
+    (complete, entry)
+}
+
+fn complete_bridge(executors: &Node, tree: &mut Node, bridge: &mut Bridge) -> ProfileEntry {
+    let mut own = tree.get(BRIDGE).cloned().unwrap_or_else(Node::empty_map);
+    for key in Hermes::KEYS {
+        own.take(key);
+    }
+    let (complete, mut entry) = inherit(executors, Some(own), bridge.profile.executor);
+    if let Some((node, complete)) = complete {
+        tree.set(&[BRIDGE], node);
+        bridge.profile = complete;
+    }
+    entry.resume = bridge.hermes.resume_claude_sessions;
+    entry
+}

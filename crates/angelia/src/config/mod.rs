@@ -1,0 +1,41 @@
+//! Configuration: from the environment, the home folder, `config.yaml` and flags to what the rest
+//! of the program is given.
+//!
+//! - [`environment`]: the process's environment, read once.
+//! - [`home`]: Angelia's own folder.
+//! - [`load`]: the layers, from text to a valid [`Config`], by way of [`file`], [`yaml`],
+//!   [`node`] (a tree that knows where each value came from) and [`setting`] (how types are read
+//!   from it).
+//! - [`types`]: the keys, their types, defaults and descriptions; [`later`]: the keys that are
+//!   refused for now.
+//! - [`hermes`]: the block and the variables that people bring from there.
+//! - [`resolve`]: profile and call → launch specification.
+//! - [`show`], [`template`], [`schema`](mod@schema): what `angelia config …` prints.
+
+mod environment;
+mod file;
+mod hermes;
+mod home;
+mod later;
+mod load;
+mod node;
+mod owner_only;
+mod problem;
+mod resolve;
+mod schema;
+mod setting;
+mod show;
+mod template;
+mod types;
+mod yaml;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use environment::Environment;
+pub(crate) use home::{Home, HomeError};
+pub(crate) use load::Config;
+pub(crate) use problem::ConfigErrors;
+pub(crate) use resolve::{Call, ResolveError};
+pub(crate) use schema::schema;
+pub(crate) use template::initial_file;

@@ -1,0 +1,200 @@
+//! A configuration before it has types: a tree in which every value knows where it came from.
+//! Layers are merged here, so that an error and `config show --origin` can name the line.
+
+use std::{fmt, sync::Arc};
+
+/// Where a value was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File { name: Arc<str>, line: u64 },
+    Variable(Arc<str>),
+    Flag(Arc<str>),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { name, line } => write!(f, "{name}:{line}"),
+            Self::Variable(name) => write!(f, "env {name}"),
+            Self::Flag(name) => write!(f, "flag --{name}"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) origin: Origin,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Scalar(Scalar),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// A single value, with its text as it was written: `1.10` stays `1.10` where text is wanted.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Scalar {
+    pub(crate) kind: ScalarKind,
+    pub(crate) text: String,
+}
+
+/// Without the text, which may be a secret: nobody knows yet.
+impl fmt::Debug for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScalarKind {
+    Null,
+    Bool,
+    Number,
+    Text,
+    /// From a variable or a flag, which have no types: read as whatever the key wants.
+    Loose,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    /// Where the key itself stands.
+    pub(crate) origin: Origin,
+    pub(crate) node: Node,
+}
+
+/// A server's definition is one thing: half of one and half of another would start neither.
+const REPLACED_WHOLE: &str = "mcp_servers";
+
+impl Node {
+    pub(crate) fn empty_map() -> Self {
+        Self {
+            value: Value::Map(Vec::new()),
+            origin: Origin::Default,
+        }
+    }
+
+    pub(crate) fn loose(text: &str, origin: Origin) -> Self {
+        let value = Value::Scalar(Scalar {
+            kind: ScalarKind::Loose,
+            text: text.to_owned(),
+        });
+        Self { value, origin }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Scalar(scalar) if scalar.kind == ScalarKind::Null)
+    }
+
+    /// The entries of a map; none for anything else.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        match &self.value {
+            Value::Map(entries) => entries,
+            Value::Scalar(_) | Value::List(_) => &[],
+        }
+    }
+
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        self.entry(key).map(|entry| &entry.node)
+    }
+
+    /// Removes an entry of a map.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
+        let Value::Map(entries) = &mut self.value else {
+            return None;
+        };
+        let at = entries.iter().position(|entry| entry.key == key)?;
+        Some(entries.remove(at))
+    }
+
+    /// The node for a path of keys, as far as it was said.
+    pub(crate) fn at<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
+        path.into_iter()
+            .try_fold(self, |node, key| match &node.value {
+                Value::List(items) => items.get(key.parse::<usize>().ok()?),
+                Value::Map(_) | Value::Scalar(_) => node.get(key),
+            })
+    }
+
+    /// Says a value at a path of keys, above whatever is there.
+    pub(crate) fn set(&mut self, path: &[&str], node: Self) {
+        let origin = node.origin.clone();
+        let layer = path.iter().rev().fold(node, |inner, key| Self {
+            value: Value::Map(vec![Entry {
+                key: (*key).to_owned(),
+                origin: origin.clone(),
+                node: inner,
+            }]),
+            origin: origin.clone(),
+        });
+        self.overlay(layer);
+    }
+
+    /// Hands out everything that was said, but not where, unambiguously.
+    pub(crate) fn write_to(&self, out: &mut impl FnMut(&[u8])) {
+        match &self.value {
+            Value::Scalar(Scalar { kind, text }) => {
+                let is_null = *kind == ScalarKind::Null;
+                framed(if is_null { "null" } else { "scalar" }, out);
+                framed(text, out);
+            }
+            Value::List(items) => {
+                framed("list", out);
+                framed(&items.len().to_string(), out);
+                for item in items {
+                    item.write_to(out);
+                }
+            }
+            Value::Map(entries) => {
+                framed("map", out);
+                framed(&entries.len().to_string(), out);
+                for entry in entries {
+                    framed(&entry.key, out);
+                    entry.node.write_to(out);
+                }
+            }
+        }
+    }
+
+    /// Lays another tree over this one: maps are merged key by key, everything else is replaced.
+    /// A null says nothing about a map.
+    pub(crate) fn overlay(&mut self, top: Self) {
+        self.merge(top, false);
+    }
+
+    fn merge(&mut self, top: Self, whole_entries: bool) {
+        if top.is_null() && matches!(self.value, Value::Map(_)) {
+            return;
+        }
+        let (Value::Map(below), Value::Map(_)) = (&mut self.value, &top.value) else {
+            *self = top;
+            return;
+        };
+        let Value::Map(above) = top.value else { return };
+        for entry in above {
+            match below.iter_mut().find(|old| old.key == entry.key) {
+                Some(old) if whole_entries => *old = entry,
+                Some(old) => {
+                    old.origin = entry.origin;
+                    old.node.merge(entry.node, entry.key == REPLACED_WHOLE);
+                }
+                None => below.push(entry),
+            }
+        }
+    }
+}
+
+/// Text with its length before it, so that no two sequences look the same.
+fn framed(text: &str, out: &mut impl FnMut(&[u8])) {
+    out(&(text.len() as u64).to_le_bytes());
+    out(text.as_bytes());
+}

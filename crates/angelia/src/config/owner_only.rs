@@ -1,0 +1,57 @@
+//! Files and folders that only their owner can use. What differs by system is here.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions, Permissions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+};
+
+use uuid::Uuid;
+
+const FOLDER: u32 = 0o700;
+const FILE: u32 = 0o600;
+const OTHERS: u32 = 0o077;
+
+/// With the folders above it, where they are missing.
+pub(super) fn create_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(FOLDER).create(path)
+}
+
+pub(super) fn narrow_folder(path: &Path) -> io::Result<()> {
+    narrow(path, FOLDER)
+}
+
+pub(super) fn narrow_file(path: &Path) -> io::Result<()> {
+    narrow(path, FILE)
+}
+
+fn narrow(path: &Path, mode: u32) -> io::Result<()> {
+    if fs::metadata(path)?.permissions().mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// Creates a file with its content at once. When two processes try, the first wins and both go
+/// on with its content: a link is made or it is not, and no reader ever sees half a file.
+pub(super) fn create_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension(Uuid::new_v4().simple().to_string());
+    let written = write_synced(&draft, content).and_then(|()| fs::hard_link(&draft, path));
+    // The draft may not even exist when writing it failed.
+    let _left_behind = fs::remove_file(&draft);
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(FILE)
+        .open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}

@@ -1,0 +1,247 @@
+//! A profile and a call → the launch specification. Reads the system prompt's file and makes the
+//! working folder of model mode; decides nothing that needs a probe: `auto` becomes one
+//! specification per candidate, and the caller takes the first whose executor is ready.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use angelia_core::model::{Permissions, SessionSpec, SystemPrompt, ToolSet};
+
+use super::{
+    environment::Environment,
+    home::{Home, HomeError},
+    load::{Config, ProfileEntry},
+    problem::nearest,
+    types::{ExecutorName, Mode, Profile, Trust},
+};
+
+/// Who asks for an agent, and from where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) home: &'a Home,
+    /// A directory that was asked for by name; wins over the profile's.
+    pub(crate) named_cwd: Option<&'a Path>,
+    /// Where the caller is, if it is anywhere: only `run` is.
+    pub(crate) caller_cwd: Option<&'a Path>,
+    pub(crate) at_terminal: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResolveError {
+    #[error("there is no profile `{name}`; {}known: {}", did_you_mean(.nearest.as_deref()), known.join(", "))]
+    UnknownProfile {
+        name: String,
+        nearest: Option<String>,
+        known: Vec<String>,
+    },
+    #[error("profile `{0}` names no directory to work in; set its `cwd`")]
+    NoDirectory(Arc<str>),
+    #[error("profile `{0}` is in model mode and works in an empty folder; leave the directory out")]
+    DirectoryInModelMode(Arc<str>),
+    #[error("cannot work in {}: {source}; name a directory that exists and that you can enter", path.display())]
+    BadDirectory { path: PathBuf, source: io::Error },
+    #[error(
+        "`{key}` of profile `{profile}` starts with ~/ and HOME is not set; set it, or write the whole path"
+    )]
+    NoHome {
+        profile: Arc<str>,
+        key: &'static str,
+    },
+    #[error("cannot read the system prompt {}: {source}; correct `system_prompt_path` of profile `{profile}`", path.display())]
+    SystemPrompt {
+        profile: Arc<str>,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Home(#[from] HomeError),
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("did you mean `{name}`? "))
+}
+
+impl Config {
+    /// The specifications a profile may run with, the preferred one first. For a profile that
+    /// names its executor there is one; the last of `auto` needs nothing installed.
+    pub(crate) fn resolve(
+        &self,
+        profile: Option<&str>,
+        call: &Call<'_>,
+    ) -> Result<Vec<SessionSpec>, ResolveError> {
+        let name = profile.unwrap_or_else(|| self.default_profile());
+        let Some((name, entry)) = self.profiles.get_key_value(name) else {
+            return Err(self.unknown(name));
+        };
+        let on = |(executor, profile): &(ExecutorName, Profile)| {
+            self.specify(name, entry, *executor, profile, call)
+        };
+        entry.candidates.iter().map(on).collect()
+    }
+
+    fn unknown(&self, name: &str) -> ResolveError {
+        ResolveError::UnknownProfile {
+            name: name.to_owned(),
+            nearest: nearest(name, self.profile_names()).map(str::to_owned),
+            known: self.profile_names().map(str::to_owned).collect(),
+        }
+    }
+
+    fn specify(
+        &self,
+        name: &Arc<str>,
+        entry: &ProfileEntry,
+        executor: ExecutorName,
+        profile: &Profile,
+        call: &Call<'_>,
+    ) -> Result<SessionSpec, ResolveError> {
+        let subject = Subject {
+            name,
+            profile,
+            call,
+        };
+        let is_model = profile.mode == Mode::Model;
+        let mut spec = SessionSpec::new(executor.as_str(), subject.cwd()?);
+        spec.profile = Arc::clone(name);
+        spec.mode = profile.mode.into();
+        spec.model = profile.model.as_deref().map(Arc::from);
+        spec.trust = subject.trust();
+        spec.system = subject.system_prompt()?;
+        spec.permissions = subject.permissions();
+        spec.binary = subject.binary()?;
+        spec.env = subject.env();
+        spec.env_pass = profile.env_pass.iter().map(|name| name.0.clone()).collect();
+        spec.billing = profile.billing.into();
+        spec.stable_prompt = profile.exclude_dynamic_system_prompt_sections;
+        spec.resume = entry.resume;
+        spec.warm = profile.warm.0;
+        spec.background_grace = profile.background_grace.duration();
+        if is_model {
+            // A server is a tool, and in model mode only the caller has tools.
+            spec.tools = ToolSet::None;
+        } else {
+            spec.tools = profile.tools.0.clone();
+            let servers = self.mcp_servers().iter().chain(&profile.mcp_servers);
+            spec.mcp_servers = servers
+                .filter_map(|(name, server)| Some((name.0.clone(), server.raw()?)))
+                .collect();
+        }
+        Ok(spec)
+    }
+}
+
+struct Subject<'a> {
+    name: &'a Arc<str>,
+    profile: &'a Profile,
+    call: &'a Call<'a>,
+}
+
+impl Subject<'_> {
+    fn cwd(&self) -> Result<PathBuf, ResolveError> {
+        if self.profile.mode == Mode::Model {
+            if self.call.named_cwd.is_some() {
+                return Err(ResolveError::DirectoryInModelMode(self.name.clone()));
+            }
+            return Ok(self.call.home.work_folder(self.name)?);
+        }
+        let own = match &self.profile.cwd {
+            Some(path) => Some(self.expanded("cwd", path.expand(self.user_home().as_deref()))?),
+            None => None,
+        };
+        let path = self
+            .call
+            .named_cwd
+            .map(Path::to_path_buf)
+            .or(own)
+            .or_else(|| self.call.caller_cwd.map(Path::to_path_buf))
+            .ok_or_else(|| ResolveError::NoDirectory(self.name.clone()))?;
+        // Its absolute form, because agents name conversations after it; reading it proves that
+        // it is a directory we may enter.
+        let usable = fs::read_dir(&path).and_then(|_| fs::canonicalize(&path));
+        usable.map_err(|source| ResolveError::BadDirectory { path, source })
+    }
+
+    fn trust(&self) -> bool {
+        if self.profile.mode == Mode::Model {
+            return false;
+        }
+        match self.profile.trust {
+            Trust::On => true,
+            Trust::Off => false,
+            Trust::Auto => self.call.at_terminal,
+        }
+    }
+
+    fn system_prompt(&self) -> Result<SystemPrompt, ResolveError> {
+        let replaces = self.profile.mode == Mode::Model;
+        let Some(path) = &self.profile.system_prompt_path else {
+            let nothing = SystemPrompt::Replace("".into());
+            return Ok(if replaces {
+                nothing
+            } else {
+                SystemPrompt::Default
+            });
+        };
+        let path = self.expanded(
+            "system_prompt_path",
+            path.expand(self.user_home().as_deref()),
+        )?;
+        let text: Arc<str> = match fs::read_to_string(&path) {
+            Ok(text) => text.into(),
+            Err(source) => {
+                return Err(ResolveError::SystemPrompt {
+                    profile: self.name.clone(),
+                    path,
+                    source,
+                });
+            }
+        };
+        Ok(match replaces {
+            true => SystemPrompt::Replace(text),
+            false if text.trim().is_empty() => SystemPrompt::Default,
+            false => SystemPrompt::Append(text),
+        })
+    }
+
+    fn permissions(&self) -> Permissions {
+        Permissions {
+            level: self.profile.permissions.into(),
+            allowed: patterns(&self.profile.allowed_tools),
+            disallowed: patterns(&self.profile.disallowed_tools),
+        }
+    }
+
+    fn binary(&self) -> Result<Option<PathBuf>, ResolveError> {
+        let Some(binary) = &self.profile.binary else {
+            return Ok(None);
+        };
+        self.expanded("binary", binary.expand(self.user_home().as_deref()))
+            .map(Some)
+    }
+
+    fn env(&self) -> BTreeMap<Arc<str>, Arc<str>> {
+        let env = self.profile.env.iter();
+        env.map(|(name, value)| (name.0.clone(), value.0.clone()))
+            .collect()
+    }
+
+    fn user_home(&self) -> Option<PathBuf> {
+        self.call.environment.home()
+    }
+
+    fn expanded(&self, key: &'static str, path: Option<PathBuf>) -> Result<PathBuf, ResolveError> {
+        path.ok_or_else(|| ResolveError::NoHome {
+            profile: self.name.clone(),
+            key,
+        })
+    }
+}
+
+fn patterns(list: &[super::types::Pattern]) -> Vec<angelia_core::model::ToolPattern> {
+    list.iter().map(|pattern| pattern.0.clone()).collect()
+}

@@ -1,0 +1,91 @@
+//! The file that `config init` writes: every key with its default and its description, commented
+//! out, so that a default that changes with a later version still reaches its reader.
+
+use super::{
+    hermes::BRIDGE,
+    node::Node,
+    setting::{Block as _, Field},
+    show::{flow, tree_of},
+    types::{ConfigFile, Profile, Sessions},
+};
+
+const HEAD: &str = "\
+# Angelia's settings. Every key is here with its default, commented out: take the `#` before a
+# key away to change it. An empty file is valid. `angelia config check` says what is wrong,
+# `angelia config show --origin` what is in force and why.
+# Durations are seconds, or 90s, 10m, 2h, 7d.
+";
+
+const WIDTH: usize = 96;
+
+pub(crate) fn initial_file() -> String {
+    let mut text = HEAD.to_owned();
+    let defaults = tree_of(&ConfigFile::default());
+    for field in ConfigFile::fields() {
+        match field.key {
+            // Whoever needs it has it already.
+            BRIDGE => {}
+            "profiles" => {
+                text.push('\n');
+                comment(&field.about, 0, &mut text);
+                text.push_str("profiles:\n  default:\n");
+                let defaults = tree_of(&Profile::default());
+                commented_out(&Profile::fields(), &defaults, 2, &mut text);
+            }
+            "executors" => {
+                text.push('\n');
+                comment(&field.about, 0, &mut text);
+                text.push_str("executors:\n  #claude: {}\n");
+            }
+            "sessions" => {
+                text.push('\n');
+                comment(&field.about, 0, &mut text);
+                text.push_str("sessions:\n");
+                let defaults = tree_of(&Sessions::default());
+                commented_out(&Sessions::fields(), &defaults, 1, &mut text);
+            }
+            _ => {
+                text.push('\n');
+                commented_out(&[field], &defaults, 0, &mut text);
+            }
+        }
+    }
+    text
+}
+
+fn commented_out(fields: &[Field], defaults: &Node, depth: usize, text: &mut String) {
+    for Field {
+        key,
+        about,
+        expects,
+    } in fields
+    {
+        // The other kinds show in the default.
+        let is_choice = expects.contains(" | ");
+        let choice = if is_choice {
+            format!(" ({expects})")
+        } else {
+            String::new()
+        };
+        comment(&format!("{about}{choice}"), depth, text);
+        let default = defaults.get(key).map(flow).unwrap_or_default();
+        *text += &"  ".repeat(depth);
+        *text += &["#", key, ": ", &default, "\n"].concat();
+    }
+}
+
+fn comment(about: &str, depth: usize, text: &mut String) {
+    let start = format!("{}#", "  ".repeat(depth));
+    let mut line = start.clone();
+    for word in about.split_whitespace() {
+        if line.len() + 1 + word.len() > WIDTH {
+            text.push_str(&line);
+            text.push('\n');
+            line.clone_from(&start);
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}

@@ -1,0 +1,131 @@
+//! `docs/configuration.md` and `schemas/config.schema.json` are what the types say; with
+//! `UPDATE_DOCS=1` they are written.
+
+use std::{fs, path::Path};
+
+use crate::config::{
+    hermes::{PREFIX, VARIABLES},
+    node::Node,
+    setting::{Block as _, Field},
+    show::{flow, tree_of},
+    types::{ConfigFile, Hermes, Profile, Sessions},
+};
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks whether the files are to be written; no part of the program"
+)]
+fn update() -> bool {
+    std::env::var_os("UPDATE_DOCS").is_some()
+}
+
+fn is_current(path: &str, text: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = root.join(path);
+    if update() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == text,
+        "{} is not current: run `UPDATE_DOCS=1 cargo test -p angelia config_docs`",
+        path.display(),
+    );
+}
+
+#[test]
+fn the_reference_is_current() {
+    is_current("docs/configuration.md", &document());
+}
+
+#[test]
+fn the_schema_is_current() {
+    is_current("schemas/config.schema.json", &crate::config::schema());
+}
+
+const HEAD: &str = "\
+# Configuration
+
+<!-- Generated from the types in crates/angelia/src/config/types. Do not edit: run
+     `UPDATE_DOCS=1 cargo test -p angelia config_docs`. -->
+
+Angelia reads `config.yaml` in its home folder (`$ANGELIA_HOME`, else `~/.angelia`), or the file
+named by `--config`. An empty file is valid, and so is none. `angelia config init` writes one with
+every key and its default; `angelia config check` says what is wrong with it; `angelia config show
+--origin` prints what is in force and where each value was said: a default, a line of the file, a
+variable or a flag. A later one of these four wins over an earlier one.
+
+Unknown keys are errors that name the line and the nearest known key. Durations are seconds, or
+`90s`, `10m`, `2h`, `7d`. Paths are absolute or start with `~/`.
+";
+
+const PROFILES: &str = "\
+Any number, by name: letters, digits, `_`, `-` and `.`. The profile `default` always exists and is
+used when none is named.
+";
+
+const EXECUTORS: &str = "\
+`executors.claude` takes the keys of a profile except `executor`. A profile that runs on Claude Code
+inherits them; what the profile says itself wins. `env` and `mcp_servers` are merged by name.
+";
+
+const BRIDGE: &str = "\
+For people who come from Hermes: a `claude_code_bridge` block becomes the profile
+`claude_code_bridge`, which runs on Claude Code. It takes every key of a profile and the ones below.
+The variables win over the block; without a block they count only while
+`HERMES_CLAUDE_CODE_BRIDGE=1`. A list in a variable is separated by commas.
+";
+
+/// The text of `docs/configuration.md`.
+fn document() -> String {
+    let file = ConfigFile::fields();
+    let is_plain = |field: &Field| ["listen", "mcp_servers"].contains(&field.key);
+    let (plain, _): (Vec<_>, Vec<_>) = file.into_iter().partition(is_plain);
+    let mut text = HEAD.to_owned();
+    section(&mut text, "Top level", "");
+    keys(&mut text, &plain, &tree_of(&ConfigFile::default()));
+    section(&mut text, "`profiles`", PROFILES);
+    keys(&mut text, &Profile::fields(), &tree_of(&Profile::default()));
+    section(&mut text, "`executors`", EXECUTORS);
+    section(&mut text, "`sessions`", "");
+    keys(
+        &mut text,
+        &Sessions::fields(),
+        &tree_of(&Sessions::default()),
+    );
+    section(&mut text, "`claude_code_bridge`", BRIDGE);
+    let mut hermes = Hermes::fields();
+    for field in &mut hermes {
+        if Hermes::NOT_IN_FORCE.contains(&field.key) {
+            field
+                .about
+                .push_str(" Accepted, but not in force in this version.");
+        }
+    }
+    keys(&mut text, &hermes, &tree_of(&Hermes::default()));
+    text.push_str("\n| variable | key |\n|---|---|\n");
+    for (suffix, key) in VARIABLES {
+        text += &["| `", PREFIX, suffix, "` | `", key, "` |\n"].concat();
+    }
+    text
+}
+
+fn section(text: &mut String, title: &str, about: &str) {
+    *text += &["\n## ", title, "\n"].concat();
+    if !about.is_empty() {
+        *text += &["\n", about].concat();
+    }
+}
+
+fn keys(text: &mut String, fields: &[Field], defaults: &Node) {
+    text.push('\n');
+    for field in fields {
+        let default = defaults.get(field.key).map(flow).unwrap_or_default();
+        let line = format!(
+            "- **`{}`** — {} Default: `{default}`. Value: {}.\n",
+            field.key, field.about, field.expects,
+        );
+        text.push_str(&line);
+    }
+}

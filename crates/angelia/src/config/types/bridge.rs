@@ -1,0 +1,137 @@
+//! The block that people bring from Hermes: a profile's keys and a few of its own, with the
+//! defaults Hermes gives them.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer, ser::Error as _};
+use serde_json::Value as Json;
+
+use super::{Count, ExecutorName, Period, Profile};
+use crate::config::{
+    problem::Problem,
+    setting::{Block, Place, Section, Setting, settings, unknown_key},
+};
+
+settings! {
+    /// What Hermes's block has besides the keys of a profile.
+    Hermes {
+        /// Use this profile where none is named.
+        enabled: bool = false,
+        /// Let a session's next turn continue the agent's own conversation.
+        resume_claude_sessions: bool = false,
+        /// Ends a turn.
+        timeout: Period = Period::minutes(10),
+        /// Ends a turn in which nothing happens at first.
+        first_event_timeout: Period = Period::seconds(60),
+        /// Ends a turn in which nothing happens any more.
+        inter_event_silence_timeout: Period = Period::seconds(120),
+        /// Seconds after which a turn gives the answer it has.
+        budget_seconds: Period = Period::seconds(480),
+        /// Tool calls after which a turn gives the answer it has.
+        budget_tool_count: Count<1, 100_000> = Count(20),
+        /// Go on by itself after a budget was reached.
+        auto_resume_budget_guard: bool = true,
+        /// How often it goes on.
+        auto_resume_max_resumes: Count<0, 1000> = Count(5),
+    }
+}
+
+impl Hermes {
+    /// Accepted because the block comes from elsewhere and must not have to be taken apart, but
+    /// without effect until clocks and budgets are there; `config check` says so.
+    pub(crate) const NOT_IN_FORCE: &[&str] = &[
+        "timeout",
+        "first_event_timeout",
+        "inter_event_silence_timeout",
+        "budget_seconds",
+        "budget_tool_count",
+        "auto_resume_budget_guard",
+        "auto_resume_max_resumes",
+    ];
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bridge {
+    pub(crate) profile: Profile,
+    pub(crate) hermes: Hermes,
+}
+
+impl Default for Bridge {
+    fn default() -> Self {
+        Self {
+            profile: Profile {
+                executor: ExecutorName::Claude,
+                ..Profile::default()
+            },
+            hermes: Hermes::default(),
+        }
+    }
+}
+
+impl Setting for Bridge {
+    fn expects() -> String {
+        "a mapping".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        Section::open(place, problems)?;
+        let known: Vec<&str> = Hermes::KEYS.iter().chain(Profile::KEYS).copied().collect();
+        let mut rest = place.node.clone();
+        let mut own = place.node.clone();
+        for entry in place.node.entries() {
+            let key = entry.key.as_str();
+            if Hermes::KEYS.contains(&key) {
+                rest.take(key);
+                continue;
+            }
+            own.take(key);
+            if !Profile::KEYS.contains(&key) {
+                rest.take(key);
+                let block = Place::new(place.node, &place.path, "profiles.*");
+                problems.push(unknown_key(entry, &block, &known));
+            }
+        }
+        let hermes = Hermes::read(&Place::new(&own, &place.path, &place.shape), problems)?;
+        let mut profile = Profile::read(&Place::new(&rest, &place.path, "profiles.*"), problems)?;
+        if rest.get("executor").is_none() {
+            profile.executor = Self::default().profile.executor;
+        }
+        Some(Self { profile, hermes })
+    }
+}
+
+/// One block, as it was written: first its own keys, then the profile's.
+impl Serialize for Bridge {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let hermes = serde_json::to_value(&self.hermes).map_err(S::Error::custom)?;
+        let profile = serde_json::to_value(&self.profile).map_err(S::Error::custom)?;
+        let own = Hermes::KEYS.iter().map(|key| (key, &hermes[key]));
+        let rest = Profile::KEYS.iter().map(|key| (key, &profile[key]));
+        serializer.collect_map(own.chain(rest))
+    }
+}
+
+impl JsonSchema for Bridge {
+    fn schema_name() -> Cow<'static, str> {
+        "Bridge".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Hermes::json_schema(generator);
+        let mut profile = Profile::json_schema(generator);
+        let inherited = profile.get_mut("properties").map(Json::take);
+        if let (Some(Json::Object(keys)), Some(Json::Object(more))) =
+            (schema.get_mut("properties"), inherited)
+        {
+            keys.extend(more);
+            if let Some(Json::Object(executor)) = keys.get_mut("executor") {
+                let default = Self::default().profile.executor;
+                executor.insert("default".to_owned(), default.as_str().into());
+            }
+        }
+        let about = "Hermes's block: the keys of a profile and a few of its own.";
+        schema.insert("description".to_owned(), about.into());
+        schema
+    }
+}

@@ -1,0 +1,121 @@
+//! MCP servers, in the shape Claude Code's users know: carried as JSON, looked at only as far as
+//! needed to refuse what could not start.
+
+use std::{borrow::Cow, sync::Arc};
+
+use angelia_core::model::RawJson;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Number, Value as Json, value::to_raw_value};
+
+use super::values::MASK;
+use crate::config::{
+    node::{Node, Scalar, ScalarKind, Value},
+    problem::Problem,
+    setting::{Name, Place, Setting},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub(crate) struct ServerName(pub(crate) Arc<str>);
+
+impl Name for ServerName {
+    fn expects() -> &'static str {
+        "a name of letters, digits, `_` and `-`"
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let is_name = !text.is_empty() && text.chars().all(fits);
+        is_name.then(|| Self(text.into()))
+    }
+}
+
+#[derive(Clone, PartialEq)]
+pub(crate) struct McpServer(Map<String, Json>);
+
+impl McpServer {
+    pub(crate) fn raw(&self) -> Option<RawJson> {
+        to_raw_value(&self.0).ok().map(RawJson::from)
+    }
+
+    /// The definition without the values that are likely to be secrets.
+    fn masked(&self) -> Json {
+        let mut shown = self.0.clone();
+        for key in ["env", "headers"] {
+            if let Some(Json::Object(values)) = shown.get_mut(key) {
+                values.values_mut().for_each(|value| *value = MASK.into());
+            }
+        }
+        Json::Object(shown)
+    }
+}
+
+impl std::fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.masked())
+    }
+}
+
+impl Serialize for McpServer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.masked().serialize(serializer)
+    }
+}
+
+impl JsonSchema for McpServer {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "McpServer".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "anyOf": [{"required": ["command"]}, {"required": ["url"]}],
+        })
+    }
+}
+
+impl Setting for McpServer {
+    fn expects() -> String {
+        "a server's definition (`command` with `args` and `env`, or `type` with `url`)".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let Json::Object(server) = json(place.node) else {
+            problems.push(place.mismatch(&Self::expects()));
+            return None;
+        };
+        let has_text = |key: &str| matches!(server.get(key), Some(Json::String(_)));
+        if !has_text("command") && !has_text("url") {
+            problems.push(place.problem("has neither a `command` nor a `url`; name one of them"));
+            return None;
+        }
+        Some(Self(server))
+    }
+}
+
+fn json(node: &Node) -> Json {
+    match &node.value {
+        Value::Scalar(scalar) => scalar_json(scalar),
+        Value::List(items) => items.iter().map(json).collect(),
+        Value::Map(entries) => entries
+            .iter()
+            .map(|entry| (entry.key.clone(), json(&entry.node)))
+            .collect(),
+    }
+}
+
+fn scalar_json(Scalar { kind, text }: &Scalar) -> Json {
+    match kind {
+        ScalarKind::Null => Json::Null,
+        ScalarKind::Bool => Json::Bool(text.eq_ignore_ascii_case("true")),
+        ScalarKind::Number => text
+            .parse::<Number>()
+            .map_or_else(|_| Json::String(text.clone()), Json::Number),
+        ScalarKind::Text | ScalarKind::Loose => Json::String(text.clone()),
+    }
+}

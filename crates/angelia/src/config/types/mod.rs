@@ -1,0 +1,66 @@
+//! The configuration's types, one block per file. A key stands in exactly one place: its line in
+//! a [`settings!`](super::setting::settings) block.
+
+mod bridge;
+mod mcp;
+mod period;
+mod profile;
+mod values;
+mod words;
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+};
+
+pub(crate) use bridge::{Bridge, Hermes};
+pub(crate) use mcp::{McpServer, ServerName};
+pub(crate) use period::Period;
+pub(crate) use profile::{ExecutorDefaults, Profile};
+pub(crate) use values::{
+    Address, Count, FixedPath, Hidden, PassedVariable, Pattern, ProfileName, Program, Tools,
+    VariableName,
+};
+pub(crate) use words::{Billing, ExecutorName, Mode, Permission, Trust};
+
+use super::setting::settings;
+
+settings! {
+    /// Angelia's configuration, `config.yaml`.
+    ConfigFile {
+        /// Where `angelia serve` listens; port 0 is any free one.
+        listen: Address = Address(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 4376)),
+        /// Any number of profiles, by name; `default` is used when none is named.
+        profiles: BTreeMap<ProfileName, Profile> = BTreeMap::new(),
+        /// Defaults that every profile of an executor inherits.
+        executors: Executors = Executors::default(),
+        /// How sessions are kept.
+        sessions: Sessions = Sessions::default(),
+        /// MCP servers given to every agent, by name, in the shape Claude Code uses.
+        mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
+        /// For people who come from Hermes: its block, which becomes the profile of this name.
+        claude_code_bridge: Option<Bridge> = None,
+    }
+}
+
+settings! {
+    /// Defaults by executor.
+    Executors {
+        /// For profiles that run Claude Code.
+        claude: ExecutorDefaults = ExecutorDefaults::default(),
+    }
+}
+
+settings! {
+    /// How sessions are kept.
+    Sessions {
+        /// How long an unused process is kept for its session.
+        idle_ttl: Period = Period::minutes(10),
+        /// How many processes live at once; the least recently used makes room.
+        max_live: Count<1, 4096> = Count(64),
+        /// How many turns may wait in one session.
+        max_queued_turns: Count<1, 4096> = Count(16),
+        /// How long the record of a session is kept after its last turn.
+        keep: Period = Period::days(90),
+    }
+}

@@ -1,0 +1,123 @@
+//! Durations as people write them: `90`, `90s`, `10m`, `2h`, `7d`.
+
+use std::{borrow::Cow, fmt, time::Duration};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+
+use crate::config::{
+    problem::Problem,
+    setting::{Place, Setting},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Period {
+    seconds: u64,
+}
+
+/// Largest first, so that a period is written with the coarsest unit that fits.
+const UNITS: &[(char, u64)] = &[('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+
+/// A hundred years: more is a slip of the keyboard, and timers add to it without overflow.
+const LONGEST: u64 = 36_500 * 86_400;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadPeriod {
+    #[error("seconds, or a duration such as 90s, 10m, 2h or 7d")]
+    Unreadable,
+    #[error("a duration of at most a hundred years")]
+    TooLong,
+}
+
+impl Period {
+    pub(crate) const fn seconds(seconds: u64) -> Self {
+        Self { seconds }
+    }
+
+    pub(crate) const fn minutes(minutes: u64) -> Self {
+        Self::seconds(minutes * 60)
+    }
+
+    pub(crate) const fn days(days: u64) -> Self {
+        Self::seconds(days * 86_400)
+    }
+
+    pub(crate) const fn duration(self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, BadPeriod> {
+        let unit = UNITS.iter().find(|(unit, _)| text.ends_with(*unit));
+        let (number, factor) = match unit {
+            Some((unit, factor)) => (text.trim_end_matches(*unit), *factor),
+            None => (text, 1),
+        };
+        let has_one_unit = text.len() - number.len() <= 1;
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        if !has_one_unit || !is_number {
+            return Err(BadPeriod::Unreadable);
+        }
+        number
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(factor))
+            .filter(|seconds| *seconds <= LONGEST)
+            .map(Self::seconds)
+            .ok_or(BadPeriod::TooLong)
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = UNITS
+            .iter()
+            .find(|(_, factor)| self.seconds >= *factor && self.seconds.is_multiple_of(*factor));
+        match fits {
+            Some((unit, factor)) => write!(f, "{}{unit}", self.seconds / factor),
+            None => write!(f, "{}", self.seconds),
+        }
+    }
+}
+
+impl Setting for Period {
+    fn expects() -> String {
+        BadPeriod::Unreadable.to_string()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let parsed = place
+            .text()
+            .map_or(Err(BadPeriod::Unreadable), |text| Self::parse(text.trim()));
+        match parsed {
+            Ok(period) => Some(period),
+            Err(bad) => {
+                problems.push(place.mismatch(&bad.to_string()));
+                None
+            }
+        }
+    }
+}
+
+impl Serialize for Period {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for Period {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Period".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["integer", "string"],
+            "minimum": 0,
+            "pattern": "^[0-9]+[smhd]?$",
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! A profile: everything that decides how an agent is started and what it may do.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use angelia_core::model::ToolSet;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer, ser::Error as _};
+use serde_json::Value as Json;
+
+use super::{
+    Billing, Count, ExecutorName, FixedPath, Hidden, McpServer, Mode, PassedVariable, Pattern,
+    Period, Permission, Program, ServerName, Tools, Trust, VariableName,
+};
+use crate::config::{
+    problem::Problem,
+    setting::{Block as _, Place, Setting, settings, unknown_key},
+};
+
+settings! {
+    /// A named set of settings.
+    Profile {
+        /// The kind of agent. `auto` takes the first that is installed and logged in, and the
+        /// built-in demo `parrot` where there is none.
+        executor: ExecutorName = ExecutorName::Auto,
+        /// The model by the agent's own name for it. `null` is the agent's default, found out
+        /// once per session and then fixed.
+        model: Option<String> = None,
+        /// `agent`: the agent's own tools act on this machine. `model`: they are off, and nothing
+        /// here can be read or changed.
+        mode: Mode = Mode::Agent,
+        /// The agent's program. `null`: found on `PATH`.
+        binary: Option<Program> = None,
+        /// Where the agent works. `null`: where the caller is (`angelia run`); everybody else
+        /// needs a profile that names one.
+        cwd: Option<FixedPath> = None,
+        /// Whether hooks, MCP servers and instructions of the project in `cwd` are honoured.
+        /// `auto`: only for `angelia run` at a terminal.
+        trust: Trust = Trust::Auto,
+        /// A file whose text is added after the agent's own prompt, or in model mode used
+        /// instead of it.
+        system_prompt_path: Option<FixedPath> = None,
+        /// `ask`: you decide what the agent asks about. `edit`: it may change files in `cwd`.
+        /// `unattended`: we answer yes within the two lists below.
+        permissions: Permission = Permission::Ask,
+        /// Tools that need no asking.
+        allowed_tools: Vec<Pattern> = Vec::new(),
+        /// Tools that are refused, whatever else is said.
+        disallowed_tools: Vec<Pattern> = Vec::new(),
+        /// Which of the agent's own tools exist at all.
+        tools: Tools = Tools(ToolSet::Default),
+        /// MCP servers for this profile, by name, in the shape Claude Code uses.
+        mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
+        /// Variables set for the agent; they win over what is withheld.
+        env: BTreeMap<VariableName, Hidden> = BTreeMap::new(),
+        /// Variables let through from our environment, besides PATH, HOME, USER, LOGNAME, SHELL,
+        /// LANG, `LC_*`, TZ, TERM, TMPDIR, `SSH_AUTH_SOCK`, `*_PROXY`, `NODE_EXTRA_CA_CERTS` and
+        /// `SSL_CERT_*`; everything else is withheld.
+        env_pass: Vec<PassedVariable> = Vec::new(),
+        /// Who may pay. When the agent reports anything else, the turn is refused before the
+        /// first prompt.
+        billing: Billing = Billing::Any,
+        /// How long work that an agent started in the background may go on after its answer.
+        background_grace: Period = Period::minutes(15),
+        /// Keep what changes from day to day out of the system prompt, so that the provider's
+        /// cache is used.
+        exclude_dynamic_system_prompt_sections: bool = true,
+        /// How many processes are kept started and waiting.
+        warm: Count<0, 64> = Count(1),
+    }
+}
+
+/// What profiles of one executor inherit: any key of a profile except the choice of the executor.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ExecutorDefaults {
+    values: Profile,
+    /// The keys that were given; the others say nothing.
+    given: Vec<&'static str>,
+}
+
+const CHOICE: &str = "executor";
+
+fn inherited_keys() -> impl Iterator<Item = &'static str> {
+    Profile::KEYS.iter().copied().filter(|key| *key != CHOICE)
+}
+
+impl Setting for ExecutorDefaults {
+    fn expects() -> String {
+        "a mapping with the keys of a profile".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let mut node = place.node.clone();
+        let given = inherited_keys()
+            .filter(|key| node.get(key).is_some())
+            .collect();
+        if let Some(choice) = node.take(CHOICE) {
+            let known: Vec<_> = inherited_keys().collect();
+            problems.push(unknown_key(&choice, place, &known));
+        }
+        let values = Profile::read(&Place::new(&node, &place.path, "profiles.*"), problems)?;
+        Some(Self { values, given })
+    }
+}
+
+impl Serialize for ExecutorDefaults {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let values = serde_json::to_value(&self.values).map_err(S::Error::custom)?;
+        serializer.collect_map(self.given.iter().map(|key| (key, &values[key])))
+    }
+}
+
+impl JsonSchema for ExecutorDefaults {
+    fn schema_name() -> Cow<'static, str> {
+        "ExecutorDefaults".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Profile::json_schema(generator);
+        schema.insert("description".to_owned(), Self::expects().into());
+        if let Some(Json::Object(keys)) = schema.get_mut("properties") {
+            keys.remove(CHOICE);
+            // What is not said here is not inherited: there is no default.
+            for key in keys.values_mut().filter_map(Json::as_object_mut) {
+                key.remove("default");
+            }
+        }
+        schema
+    }
+}

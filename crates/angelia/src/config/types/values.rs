@@ -1,0 +1,311 @@
+//! The remaining kinds of values: numbers with bounds, names, paths, patterns, addresses.
+
+use std::{
+    borrow::Cow,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use angelia_core::model::{ToolPattern, ToolSet};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer, ser::SerializeSeq as _};
+
+use crate::config::{
+    node::Value,
+    problem::Problem,
+    setting::{Name, Place, Setting},
+};
+
+/// Implements `JsonSchema` inline for a type whose schema is written out.
+macro_rules! schema {
+    ($name:ident $(<$(const $bound:ident: $kind:ty),+>)?, $schema:tt) => {
+        impl$(<$(const $bound: $kind),+>)? JsonSchema for $name$(<$($bound),+>)? {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    };
+}
+
+/// A whole number within bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Count<const MIN: u32, const MAX: u32>(pub(crate) u32);
+
+schema!(Count<const MIN: u32, const MAX: u32>, {"type": "integer", "minimum": MIN, "maximum": MAX});
+
+impl<const MIN: u32, const MAX: u32> Setting for Count<MIN, MAX> {
+    fn expects() -> String {
+        format!("a whole number from {MIN} to {MAX}")
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        place.parse(problems, &Self::expects(), |text| {
+            let number = text.parse().ok()?;
+            (MIN..=MAX).contains(&number).then_some(Self(number))
+        })
+    }
+}
+
+/// Where to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Address(pub(crate) SocketAddr);
+
+schema!(Address, {"type": "string"});
+
+impl Setting for Address {
+    fn expects() -> String {
+        "an address with a port, such as 127.0.0.1:4376".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        place.parse(problems, &Self::expects(), |text| {
+            text.parse().ok().map(Self)
+        })
+    }
+}
+
+/// A path that means the same from wherever it is read: absolute, or below the owner's home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct FixedPath(String);
+
+schema!(FixedPath, {"type": "string", "pattern": "^(/|~/|~$)"});
+
+impl FixedPath {
+    pub(crate) fn expand(&self, home: Option<&Path>) -> Option<PathBuf> {
+        expand(&self.0, home)
+    }
+}
+
+impl Setting for FixedPath {
+    fn expects() -> String {
+        "an absolute path, or one that starts with ~/".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        place.parse(problems, &Self::expects(), |text| {
+            is_fixed(text).then(|| Self(text.to_owned()))
+        })
+    }
+}
+
+/// A program: its path, or its name to be found on `PATH`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Program(String);
+
+schema!(Program, {"type": "string", "minLength": 1});
+
+impl Program {
+    pub(crate) fn expand(&self, home: Option<&Path>) -> Option<PathBuf> {
+        expand(&self.0, home)
+    }
+}
+
+impl Setting for Program {
+    fn expects() -> String {
+        "a program's name, or its path (absolute, or starting with ~/)".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        place.parse(problems, &Self::expects(), |text| {
+            let usable = is_fixed(text) || (!text.is_empty() && !text.contains('/'));
+            usable.then(|| Self(text.to_owned()))
+        })
+    }
+}
+
+fn is_fixed(text: &str) -> bool {
+    let path = text.strip_prefix('~').unwrap_or(text);
+    path.starts_with('/') || text == "~"
+}
+
+fn expand(text: &str, home: Option<&Path>) -> Option<PathBuf> {
+    if text == "~" {
+        return home.map(Path::to_path_buf);
+    }
+    match text.strip_prefix("~/") {
+        Some(rest) => home.map(|home| home.join(rest)),
+        None => Some(PathBuf::from(text)),
+    }
+}
+
+/// What the owner calls a profile; also the name of its working folder in model mode.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct ProfileName(pub(crate) Arc<str>);
+
+schema!(ProfileName, {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"});
+
+impl Name for ProfileName {
+    fn expects() -> &'static str {
+        "a name of letters, digits, `_`, `-` and `.`"
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let starts_well = text.starts_with(is_word);
+        let goes_on = text.chars().all(|c| is_word(c) || c == '-' || c == '.');
+        (starts_well && goes_on).then(|| Self(text.into()))
+    }
+}
+
+/// The name of a variable of the child's environment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct VariableName(pub(crate) Arc<str>);
+
+schema!(VariableName, {"type": "string", "pattern": "^[^=*\\s]+$"});
+
+impl Name for VariableName {
+    fn expects() -> &'static str {
+        "a variable's name"
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        is_variable(text).then(|| Self(text.into()))
+    }
+}
+
+fn is_variable(text: &str) -> bool {
+    let forbidden = |c: char| c == '=' || c == '*' || c == '\0' || c.is_whitespace();
+    !text.is_empty() && !text.contains(forbidden)
+}
+
+/// A variable that may pass from our environment to the child's; `*` at the end for a family.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct PassedVariable(pub(crate) Arc<str>);
+
+schema!(PassedVariable, {"type": "string", "pattern": "^[^=*\\s]+\\*?$"});
+
+impl Setting for PassedVariable {
+    fn expects() -> String {
+        "a variable's name, with `*` at its end for a family".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        place.parse(problems, &Self::expects(), |text| {
+            let name = text.strip_suffix('*').unwrap_or(text);
+            is_variable(name).then(|| Self(text.into()))
+        })
+    }
+}
+
+/// The value of a variable. It may be a secret, so it is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Hidden(pub(crate) Arc<str>);
+
+pub(crate) const MASK: &str = "(hidden)";
+
+schema!(Hidden, {"type": ["string", "number", "boolean"]});
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl Serialize for Hidden {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(MASK)
+    }
+}
+
+impl Setting for Hidden {
+    fn expects() -> String {
+        "text".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let text: Arc<str> = place.parse(problems, &Self::expects(), |text| Some(text.into()))?;
+        if text.contains('\0') {
+            problems.push(place.problem("has a NUL character, which no variable can hold"));
+            return None;
+        }
+        Some(Self(text))
+    }
+}
+
+/// A pattern that names tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern(pub(crate) ToolPattern);
+
+schema!(Pattern, {"type": "string"});
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl Setting for Pattern {
+    fn expects() -> String {
+        "a tool's name or a pattern such as `Bash(git *)`".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        place.parse(problems, &Self::expects(), |text| {
+            text.parse().ok().map(Self)
+        })
+    }
+}
+
+/// Which of the agent's own tools exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tools(pub(crate) ToolSet);
+
+schema!(Tools, {
+    "anyOf": [
+        {"type": "string", "enum": ["default", "all", "none"]},
+        {"type": "array", "items": {"type": "string", "minLength": 1}},
+    ],
+});
+
+impl Serialize for Tools {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            ToolSet::Default => serializer.serialize_str("default"),
+            ToolSet::All => serializer.serialize_str("all"),
+            ToolSet::None => serializer.serialize_str("none"),
+            ToolSet::List(names) => {
+                let mut list = serializer.serialize_seq(Some(names.len()))?;
+                for name in names {
+                    list.serialize_element(name)?;
+                }
+                list.end()
+            }
+        }
+    }
+}
+
+impl Setting for Tools {
+    fn expects() -> String {
+        "default | all | none | a list of tools' names".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        use crate::config::node::ScalarKind::Loose;
+        let set = match (&place.node.value, place.text()) {
+            (_, Some("default")) => ToolSet::Default,
+            (_, Some("all")) => ToolSet::All,
+            (_, Some("none")) => ToolSet::None,
+            (Value::List(_), _) => list(place, problems)?,
+            (Value::Scalar(scalar), _) if scalar.kind == Loose => list(place, problems)?,
+            (Value::Scalar(_) | Value::Map(_), _) => {
+                problems.push(place.mismatch(&Self::expects()));
+                return None;
+            }
+        };
+        Some(Self(set))
+    }
+}
+
+fn list(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<ToolSet> {
+    let names = Vec::<String>::read(place, problems)?;
+    Some(ToolSet::List(names.into_iter().map(Arc::from).collect()))
+}

@@ -1,0 +1,210 @@
+//! YAML text → [`Node`] tree. The only place that knows the YAML parser.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, de};
+use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormatter};
+
+use super::{
+    node::{Entry, Node, Origin, Scalar, ScalarKind, Value},
+    problem::Problem,
+};
+
+/// Far above any honest file, far below what could hurt.
+const MAX_DEPTH: usize = 32;
+const MAX_NODES: usize = 20_000;
+
+/// Parses one document; an empty one is an empty map.
+pub(crate) fn parse(text: &str, file: &Arc<str>) -> Result<Node, Problem> {
+    let options = serde_saphyr::options! {
+        // `on` and `off` are words of ours, not booleans.
+        strict_booleans: true,
+        emit_comments: false,
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            max_nodes: MAX_NODES,
+            max_events: 4 * MAX_NODES,
+        },
+    };
+    let source = Source { text, file };
+    let raw: Spanned<Raw> = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| source.problem(&error))?;
+    let root = source.node(raw);
+    if root.is_null() {
+        return Ok(Node::empty_map());
+    }
+    match &root.value {
+        Value::Map(_) => Ok(root),
+        Value::List(_) | Value::Scalar(_) => Err(Problem::whole(
+            root.origin,
+            "is not a configuration: expected `key: value` lines",
+        )),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    text: &'a str,
+    file: &'a Arc<str>,
+}
+
+impl Source<'_> {
+    fn origin(&self, at: Location) -> Origin {
+        Origin::File {
+            name: Arc::clone(self.file),
+            line: at.line(),
+        }
+    }
+
+    fn node(&self, raw: Spanned<Raw>) -> Node {
+        let origin = self.origin(raw.referenced);
+        let scalar = |kind| {
+            let text = self.written(raw.defined).to_owned();
+            Value::Scalar(Scalar { kind, text })
+        };
+        let value = match raw.value {
+            Raw::Null => scalar(ScalarKind::Null),
+            Raw::Bool => scalar(ScalarKind::Bool),
+            Raw::Number => scalar(ScalarKind::Number),
+            Raw::Text(text) => Value::Scalar(Scalar {
+                kind: ScalarKind::Text,
+                text,
+            }),
+            Raw::List(items) => {
+                Value::List(items.into_iter().map(|item| self.node(item)).collect())
+            }
+            Raw::Map(entries) => Value::Map(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| self.entry(key, value))
+                    .collect(),
+            ),
+        };
+        Node { value, origin }
+    }
+
+    fn entry(&self, key: Spanned<String>, value: Spanned<Raw>) -> Entry {
+        let origin = self.origin(key.referenced);
+        let mut node = self.node(value);
+        // A reader looks for the key, also where its value begins on the next line.
+        node.origin = origin.clone();
+        Entry {
+            key: key.value,
+            origin,
+            node,
+        }
+    }
+
+    fn written(&self, at: Location) -> &str {
+        let span = at.span();
+        let range = || {
+            let start = usize::try_from(span.byte_offset()?).ok()?;
+            let end = start + usize::try_from(span.byte_len()?).ok()?;
+            self.text.get(start..end)
+        };
+        range().unwrap_or_default().trim()
+    }
+
+    fn problem(&self, error: &Error) -> Problem {
+        let line = error.location().map_or(1, |at| at.line());
+        let origin = Origin::File {
+            name: Arc::clone(self.file),
+            line,
+        };
+        let what = match error.without_snippet() {
+            Error::DuplicateMappingKey { key, .. } => {
+                let key = key.as_deref().unwrap_or("a key");
+                format!("says `{key}` a second time; keep one of them")
+            }
+            Error::MultipleDocuments { .. } => {
+                "begins a second document (`---`); keep everything in one".to_owned()
+            }
+            Error::Budget { .. } | Error::AliasError { .. } => {
+                "is larger than a configuration can be (nesting, or aliases of aliases); simplify it"
+                    .to_owned()
+            }
+            _ if self.is_indented_by_tab(line) => {
+                "is indented with a tab; YAML wants spaces".to_owned()
+            }
+            other => {
+                let message = UserMessageFormatter.format_message(other);
+                format!("is not valid YAML: {message}")
+            }
+        };
+        Problem::whole(origin, what)
+    }
+
+    fn is_indented_by_tab(&self, line: u64) -> bool {
+        let index = usize::try_from(line).unwrap_or(0).saturating_sub(1);
+        let text = self.text.lines().nth(index).unwrap_or_default();
+        let indent = text.len() - text.trim_start().len();
+        text[..indent].contains('\t')
+    }
+}
+
+/// What the parser tells us about a value; the text of numbers is taken from the source.
+enum Raw {
+    Null,
+    Bool,
+    Number,
+    Text(String),
+    List(Vec<Spanned<Self>>),
+    Map(Vec<(Spanned<String>, Spanned<Self>)>),
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> de::Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Raw::List(list))
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            map.push(entry);
+        }
+        Ok(Raw::Map(map))
+    }
+}

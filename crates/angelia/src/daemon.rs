@@ -1,0 +1,204 @@
+//! `angelia serve`: build the parts, open the doors, wait, drain.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{Read as _, Seek as _, Write as _},
+    net::SocketAddr,
+    os::unix::fs::PermissionsExt as _,
+    sync::Arc,
+    time::Duration,
+};
+
+use angelia_core::{
+    ports::{Profiles as _, Wanted},
+    task::Tasks,
+};
+use angelia_executors::process::{mark, released};
+use angelia_frontends::http::{self, ApiState, OwnerToken};
+use jiff::Timestamp;
+use tokio::{
+    net::{TcpListener, UnixListener},
+    signal::unix::{SignalKind, signal},
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::{
+    assemble::{App, Local},
+    cli::error::{CommandError, Exit},
+};
+
+/// How often sessions whose time is over are looked for.
+const RETENTION: Duration = Duration::from_hours(1);
+const DRAIN: Duration = Duration::from_secs(5);
+
+pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
+    leave_the_agent(app)?;
+    app.home.prepare()?;
+    let _only_one = claim(app)?;
+    let tcp = listen(app.config.listen()).await?;
+    let address = tcp.local_addr().map_err(CommandError::internal)?;
+    let unix = listen_unix(app)?;
+    let token = app.home.token()?;
+    let local = Local::start(app, "serve", true).await?;
+    let state = Arc::new(ApiState {
+        engine: local.engine.clone(),
+        profiles: Arc::clone(&local.profiles) as _,
+        token: OwnerToken::new(token.reveal()),
+        version: env!("CARGO_PKG_VERSION").into(),
+        config_sha256: app.config_sha256().into(),
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+    });
+    let doors = Tasks::new();
+    http::serve_tcp(tcp, Arc::clone(&state), &doors);
+    http::serve_unix(unix, state, &doors);
+    announce(app, address)?;
+    warm_up(&local);
+    retention(app, &local);
+
+    wait_for_the_end().await?;
+    tracing::info!("shutting down");
+    // No new callers; then every turn ends, and those who watch one see its end.
+    doors.stop_token().cancel();
+    remove_traces(app);
+    local.stop().await;
+    if !doors.shutdown(DRAIN).await {
+        tracing::warn!("some callers did not leave in time");
+    }
+    Ok(Exit::Done)
+}
+
+/// A daemon that an agent started outlives that agent: it starts again without the agent's mark.
+fn leave_the_agent(app: &App) -> Result<(), CommandError> {
+    let mark = app.environment.non_empty(mark::VARIABLE);
+    if mark.is_none_or(|mark| mark == mark::RELEASED) {
+        return Ok(());
+    }
+    let program = std::env::current_exe().map_err(CommandError::internal)?;
+    let error = released::start_again(&program, std::env::args_os().skip(1));
+    Err(CommandError::internal(format!("cannot start again outside the agent: {error}")))
+}
+
+/// One daemon per home: the lock on its pid file says so for as long as it lives.
+fn claim(app: &App) -> Result<File, CommandError> {
+    let path = app.home.pid_file();
+    let failed = |error: std::io::Error| {
+        CommandError::internal(format!("cannot write {}: {error}", path.display()))
+    };
+    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = options.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            // Only for the message; an empty one is still true.
+            let _unreadable = file.read_to_string(&mut pid);
+            let message = format!("angelia is already serving this home (process {})", pid.trim());
+            let hint = "use the running one, stop it, or choose another home with ANGELIA_HOME";
+            return Err(CommandError::new(Exit::TryLater, message).with_hint(hint));
+        }
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
+    writeln!(file, "{}", std::process::id()).map_err(failed)?;
+    Ok(file)
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
+    if !address.ip().is_loopback() {
+        let message = format!("{address} is not a loopback address");
+        let hint = "this version serves only this machine; listen on 127.0.0.1";
+        return Err(CommandError::new(Exit::Config, message).with_hint(hint));
+    }
+    TcpListener::bind(address).await.map_err(|error| {
+        CommandError::new(Exit::Unavailable, format!("cannot listen on {address}: {error}"))
+            .with_hint("choose another address with --listen, or port 0 for any free one")
+    })
+}
+
+/// The lock on the pid file is ours, so a socket file here belongs to a daemon that has died.
+fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
+    let path = app.home.socket();
+    let failed = |error: std::io::Error| {
+        CommandError::new(
+            Exit::Unavailable,
+            format!("cannot listen on {}: {error}", path.display()),
+        )
+        .with_hint("check the folder; the path of a socket may be 107 bytes long at most")
+    };
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path).map_err(failed)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Tells people and programs where we are.
+fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
+    std::fs::write(app.home.http_addr(), format!("{address}\n")).map_err(|error| {
+        CommandError::internal(format!("cannot write {}: {error}", app.home.http_addr().display()))
+    })?;
+    tracing::info!("listening on http://{address} and {}", app.home.socket().display());
+    tracing::info!("the owner's token is in {}", app.home.token_file().display());
+    for warning in app.config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    Ok(())
+}
+
+/// Gets agents ready for profiles that say where they work; the others are learnt from use.
+fn warm_up(local: &Local) {
+    let profiles = Arc::clone(&local.profiles);
+    let engine = local.engine.clone();
+    local.tasks.spawn_until_stopped(async move {
+        for profile in profiles.list() {
+            let wanted = Wanted { profile: Some(profile.name), ..Wanted::default() };
+            let Ok(spec) = profiles.spec(wanted).await else { continue };
+            let executors = engine.executors();
+            if let Some(executor) = executors.iter().find(|one| one.name() == &*spec.executor) {
+                executor.warm_up(&spec);
+            }
+        }
+    });
+}
+
+fn retention(app: &Arc<App>, local: &Local) {
+    let keep = app.config.sessions().keep;
+    let engine = local.engine.clone();
+    local.tasks.spawn_until_stopped(async move {
+        let mut ticks = interval(RETENTION);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let Ok(before) = Timestamp::now().checked_sub(keep.duration()) else { continue };
+            match engine.remove_stale(before).await {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "removed sessions older than sessions.keep"),
+                Err(error) => tracing::warn!(%error, "old sessions could not be removed"),
+            }
+        }
+    });
+}
+
+async fn wait_for_the_end() -> Result<(), CommandError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(CommandError::internal)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::internal)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// What others would take for a living daemon.
+fn remove_traces(app: &App) {
+    for path in [app.home.socket(), app.home.http_addr()] {
+        if let Err(error) = std::fs::remove_file(&path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::debug!(%error, "could not remove {}", path.display());
+        }
+    }
+}

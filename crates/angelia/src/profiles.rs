@@ -1,0 +1,102 @@
+//! Profiles as the configuration defines them; `auto` becomes the first agent that is ready.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use angelia_core::{
+    model::{Failure, FailureKind, SessionSpec},
+    ports::{BoxFuture, Executor, Login, ProfileSummary, Profiles, Wanted},
+};
+use tokio::time::Instant;
+
+use crate::{
+    assemble::App,
+    config::{Call, ResolveError},
+};
+
+/// How long an answer to "who is installed and logged in" is believed.
+const BELIEVED: Duration = Duration::from_secs(60);
+
+pub(crate) struct ConfiguredProfiles {
+    app: Arc<App>,
+    executors: Vec<Arc<dyn Executor>>,
+    /// Which executor `auto` took last, and when.
+    chosen: Mutex<Option<(Arc<str>, Instant)>>,
+}
+
+impl ConfiguredProfiles {
+    pub(crate) fn new(app: Arc<App>, executors: Vec<Arc<dyn Executor>>) -> Self {
+        Self { app, executors, chosen: Mutex::default() }
+    }
+
+    /// Like [`Profiles::spec`], for a caller who is somewhere.
+    pub(crate) async fn spec_from(
+        &self,
+        wanted: Wanted,
+        caller_cwd: Option<PathBuf>,
+    ) -> Result<SessionSpec, Failure> {
+        let call = Call {
+            environment: &self.app.environment,
+            home: &self.app.home,
+            named_cwd: wanted.cwd.as_deref(),
+            caller_cwd: caller_cwd.as_deref(),
+            at_terminal: wanted.at_terminal,
+        };
+        let candidates = self.app.config.resolve(wanted.profile.as_deref(), &call);
+        let candidates = candidates.map_err(|error| invalid(&error))?;
+        let mut spec = self.first_ready(candidates).await?;
+        if let Some(model) = wanted.model {
+            spec.model = Some(model);
+        }
+        Ok(spec)
+    }
+
+    /// The last candidate is taken as it is: it needs nothing, or it is the only one and will
+    /// say itself what it misses.
+    async fn first_ready(&self, mut candidates: Vec<SessionSpec>) -> Result<SessionSpec, Failure> {
+        let last = candidates.pop().ok_or_else(|| {
+            Failure::new(FailureKind::Internal, "the profile has no executor")
+        })?;
+        for spec in candidates {
+            if self.was_chosen(&spec.executor) || self.is_ready(&spec).await {
+                return Ok(spec);
+            }
+        }
+        Ok(last)
+    }
+
+    async fn is_ready(&self, spec: &SessionSpec) -> bool {
+        let Some(executor) = self.executors.iter().find(|one| one.name() == &*spec.executor) else {
+            return false;
+        };
+        let health = executor.probe(spec).await;
+        let ready = health.is_ready() && !matches!(health.login, Login::Out);
+        if ready {
+            *self.chosen.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some((Arc::clone(&spec.executor), Instant::now()));
+        }
+        ready
+    }
+
+    fn was_chosen(&self, executor: &str) -> bool {
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        chosen.as_ref().is_some_and(|(name, at)| **name == *executor && at.elapsed() < BELIEVED)
+    }
+}
+
+impl Profiles for ConfiguredProfiles {
+    fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
+        Box::pin(self.spec_from(wanted, None))
+    }
+
+    fn list(&self) -> Vec<ProfileSummary> {
+        self.app.config.summaries()
+    }
+}
+
+fn invalid(error: &ResolveError) -> Failure {
+    Failure::new(FailureKind::Invalid, error.to_string())
+}

@@ -1,0 +1,62 @@
+//! The project's own commands. `cargo xtask test` is all that a change has to pass.
+
+mod bench;
+mod program;
+mod setup;
+mod steps;
+mod test;
+mod tidy;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  setup          install the real agent programs the tests drive into target/npm
+  test [ARGS]    setup, fmt, clippy, tidy and every test; ARGS go to cargo nextest run
+  tidy           check the rules that no compiler knows
+  bench NAME     measure, always beside a baseline of the same minute
+";
+
+/// Names that the README may mention; `main` and `tidy` both look here.
+const COMMANDS: [&str; 4] = ["setup", "test", "tidy", "bench"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<ExitCode> {
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("", arguments),
+    };
+    match command {
+        "setup" => setup::run().map(|()| ExitCode::SUCCESS),
+        "test" => test::run(rest),
+        "tidy" => tidy::run(),
+        "bench" => bench::run(rest),
+        "--help" | "-h" | "help" => {
+            print!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        unknown => {
+            eprint!("xtask: no such command: {unknown:?}\n\n{USAGE}");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+/// The workspace's root.
+fn root() -> PathBuf {
+    let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    own.parent().map_or(own.clone(), PathBuf::from)
+}

@@ -1,0 +1,60 @@
+//! Starting other programs: always from the workspace's root and never with our stdin.
+
+use std::{
+    ffi::OsStr,
+    io,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place xtask starts programs"
+    )]
+    let mut command = Command::new(program);
+    command.current_dir(crate::root()).stdin(Stdio::null());
+    command
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> Command {
+    command(env!("CARGO"))
+}
+
+/// Runs to the end with its output shown; an error unless it succeeds.
+pub(crate) fn succeed(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// Its output without the final newline; `None` when there is no such program or it fails.
+pub(crate) fn output(command: &mut Command) -> Result<Option<String>> {
+    match command.stderr(Stdio::null()).output() {
+        Ok(output) if output.status.success() => Ok(Some(
+            String::from_utf8_lossy(&output.stdout)
+                .trim_end()
+                .to_owned(),
+        )),
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot start `{}`", show(command))),
+    }
+}
+
+/// The command as one would type it.
+fn show(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let program = program.file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}

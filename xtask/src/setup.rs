@@ -1,0 +1,124 @@
+//! Installs the pinned real agent programs from `tests/npm` into `target/npm`, once per lock file.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::program::{command, output, succeed};
+
+/// What npm needs to install exactly what the lock file says.
+const FILES: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
+
+pub(crate) fn run() -> Result<()> {
+    let pins = crate::root().join("tests/npm");
+    let target = crate::root().join("target/npm");
+    let manifest = read(&pins.join("package.json"))?;
+    let programs = programs(&manifest, &platform())?;
+    let stamp = target.join("installed");
+    // The lock file itself is the stamp: no hash to explain, and a difference can be looked at.
+    let wanted = read(&pins.join("package-lock.json"))?;
+    let installed = fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted);
+    if installed && missing(&target, &programs).is_empty() {
+        eprintln!("target/npm is up to date");
+        return Ok(());
+    }
+    require_npm()?;
+    fs::create_dir_all(&target).with_context(|| format!("cannot make {}", target.display()))?;
+    if stamp.exists() {
+        fs::remove_file(&stamp)?;
+    }
+    for file in FILES {
+        fs::copy(pins.join(file), target.join(file))
+            .with_context(|| format!("cannot copy tests/npm/{file}"))?;
+    }
+    // The programs are in the packages as files: no install script has anything to do.
+    succeed(
+        command("npm")
+            .args(["ci", "--ignore-scripts"])
+            .current_dir(&target),
+    )
+    .context("cannot install the agent programs; is the package registry reachable?")?;
+    // npm passes over an optional package that it cannot fetch.
+    let missing = missing(&target, &programs);
+    ensure!(
+        missing.is_empty(),
+        "npm did not install {}",
+        missing.join(", ")
+    );
+    fs::write(&stamp, wanted)?;
+    Ok(())
+}
+
+fn require_npm() -> Result<()> {
+    for program in ["node", "npm"] {
+        if output(command(program).arg("--version"))?.is_none() {
+            bail!("{program} is not on PATH; install Node.js 20 or newer, then run this again");
+        }
+    }
+    Ok(())
+}
+
+/// The packages for this platform, by the names in the manifest.
+fn programs(manifest: &str, platform: &str) -> Result<Vec<String>> {
+    let ending = format!("-{platform}");
+    let words = manifest.split('"').skip(1).step_by(2);
+    let programs: Vec<String> = words
+        .filter(|word| !word.contains(':') && word.ends_with(&ending))
+        .map(Into::into)
+        .collect();
+    ensure!(
+        !programs.is_empty(),
+        "tests/npm/package.json has no agent programs for {platform}"
+    );
+    Ok(programs)
+}
+
+fn missing(target: &Path, programs: &[String]) -> Vec<String> {
+    let folder = target.join("node_modules");
+    programs
+        .iter()
+        .filter(|program| !folder.join(program).join("package.json").is_file())
+        .cloned()
+        .collect()
+}
+
+/// In npm's words.
+fn platform() -> String {
+    let system = match std::env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    };
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("{system}-{processor}")
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = r#"{"optionalDependencies": {
+        "agent-1.0-linux-x64": "npm:@vendor/agent-linux-x64@1.0",
+        "agent-1.0-darwin-arm64": "npm:@vendor/agent-darwin-arm64@1.0"}}"#;
+
+    #[test]
+    fn takes_the_packages_of_the_platform() {
+        assert_eq!(
+            programs(MANIFEST, "linux-x64").unwrap(),
+            ["agent-1.0-linux-x64"]
+        );
+    }
+
+    #[test]
+    fn says_when_a_platform_has_none() {
+        let error = programs(MANIFEST, "plan9-mips").unwrap_err().to_string();
+        assert!(error.contains("plan9-mips"), "{error}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Rules that no compiler checks. Each is a function from text to problems, with tests of its own.
+
+mod crates;
+mod files;
+mod functions;
+mod links;
+mod places;
+
+use std::{fs, path::Path, process::ExitCode};
+
+use anyhow::{Context as _, Result};
+
+use crate::program::{command, output};
+
+/// One thing to repair.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) path: String,
+    pub(crate) line: usize,
+    pub(crate) message: String,
+}
+
+impl Problem {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            message: message.into(),
+        }
+    }
+}
+
+/// A tracked text file.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// From the workspace's root, with forward slashes.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+pub(crate) fn run() -> Result<ExitCode> {
+    Ok(if check()? == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Prints every problem; how many there are.
+pub(crate) fn check() -> Result<usize> {
+    let root = crate::root();
+    let sources = sources(&root)?;
+    let mut problems = Vec::new();
+    for source in &sources {
+        problems.extend(files::check(source));
+        problems.extend(functions::check(source));
+        problems.extend(places::check(source));
+        problems.extend(crates::check(source));
+    }
+    problems.extend(links::check(&sources, &|path| root.join(path).exists()));
+    for problem in &problems {
+        eprintln!("{}:{}: {}", problem.path, problem.line, problem.message);
+    }
+    eprintln!("{} files, {} problems", sources.len(), problems.len());
+    Ok(problems.len())
+}
+
+/// Everything git tracks or would track, as far as it is text.
+fn sources(root: &Path) -> Result<Vec<Source>> {
+    let list = [
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ];
+    let paths = output(command("git").args(list))?
+        .context("cannot list the files; tidy needs git and a checkout")?;
+    let mut sources = Vec::new();
+    for path in paths.split('\0').filter(|path| !path.is_empty()) {
+        // A file may be deleted and not yet committed, and an image is no text: neither is our matter.
+        if let Ok(text) = fs::read_to_string(root.join(path)) {
+            sources.push(Source {
+                path: path.to_owned(),
+                text,
+            });
+        }
+    }
+    Ok(sources)
+}

@@ -1,0 +1,95 @@
+//! Traces of a particular machine, which have no place in a shared text.
+
+use super::{Problem, Source};
+
+/// Spelled in two halves, or this file would be its own first finding.
+fn traces() -> Vec<(String, &'static str)> {
+    let folder = "a path of one machine; write it relative to the project or to a placeholder";
+    let host = "the address of a package registry; name the package only";
+    vec![
+        (["/ro", "ot/"].concat(), folder),
+        (["/wo", "rk/"].concat(), folder),
+        (["/Us", "ers/"].concat(), folder),
+        (["/t", "mp/"].concat(), folder),
+        (["registry.npm", "js"].concat(), host),
+        (["index.crates", ".io"].concat(), host),
+        (["static.crates", ".io"].concat(), host),
+        (["pypi", ".org"].concat(), host),
+        (["pythonhosted", ".org"].concat(), host),
+    ]
+}
+
+pub(crate) fn check(source: &Source) -> Vec<Problem> {
+    // Cargo writes where crates come from into its lock file, and a recording is as it was.
+    if source.path.ends_with("Cargo.lock") || source.path.starts_with("fixtures/") {
+        return Vec::new();
+    }
+    let traces = traces();
+    let mut problems = Vec::new();
+    for (number, line) in source.text.lines().enumerate() {
+        for (trace, message) in &traces {
+            let mut found = line.match_indices(trace.as_str());
+            if found.any(|(at, _)| !trace.starts_with('/') || !is_inside(line, at)) {
+                problems.push(Problem::new(&source.path, number + 1, *message));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether the slash continues a longer path or word, as in `a/work/b`.
+fn is_inside(line: &str, at: usize) -> bool {
+    let before = line[..at].chars().next_back();
+    before.is_some_and(|c| {
+        c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '~' | '}' | ')' | '>')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> usize {
+        check(&Source {
+            path: "a.md".into(),
+            text: text.into(),
+        })
+        .len()
+    }
+
+    #[test]
+    fn finds_paths_and_hosts() {
+        for text in [
+            ["see /wo", "rk/main/x"],
+            ["\"/ro", "ot/.cache\""],
+            ["https://pypi", ".org/x"],
+            ["/t", "mp/scratch"],
+        ] {
+            assert_eq!(problems(&text.concat()), 1, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn leaves_relative_paths_and_longer_words() {
+        for text in [
+            ["$HOME/wo", "rk/x"],
+            ["frames/wo", "rk/"],
+            ["/works", "hop"],
+            ["a/t", "mp/b"],
+        ] {
+            assert_eq!(problems(&text.concat()), 0, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn leaves_recordings_as_they_are() {
+        let text = ["/t", "mp/socket"].concat();
+        assert!(
+            check(&Source {
+                path: "fixtures/a.ndjson".into(),
+                text
+            })
+            .is_empty()
+        );
+    }
+}
