@@ -1,15 +1,172 @@
-//! placeholder
-/// Takes secrets out of text.
-#[derive(Clone, Debug, Default)]
-pub struct Redactor {}
+//! Secrets out of text that leaves for logs, errors and failure reports: first the values we know,
+//! exactly; then whatever has the [shape] of a token.
+//!
+//! Text is looked at line by line, so that a stream can be redacted as it comes, with the same
+//! result in whatever pieces it comes; only a private key in PEM form spans lines.
+
+mod shape;
+mod stream;
+
+use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use self::shape::ShapeSet;
+pub use self::stream::StreamRedactor;
+
+const MASK: &str = "[redacted]";
+
+/// Shorter values would take ordinary words out of the text.
+const SHORTEST_KNOWN: usize = 8;
+
+/// Takes secrets out of text. Cheap to clone; the default one knows no values, only shapes.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    known: Option<Arc<Known>>,
+}
+
+struct Known {
+    values: AhoCorasick,
+    longest: usize,
+}
+
 impl Redactor {
-    /// Knows these values.
-    pub fn new(_values: impl IntoIterator<Item = String>) -> Self {
-        Self {}
+    /// `values` are masked wherever they occur, unless they are shorter than eight bytes.
+    pub fn new<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> Self {
+        let mut lines = Vec::new();
+        for value in values {
+            lines.extend(value.as_ref().lines().map(str::to_owned));
+        }
+        lines.retain(|line| line.len() >= SHORTEST_KNOWN);
+        let longest = lines.iter().map(String::len).max();
+        let known = longest.and_then(|longest| {
+            let values = AhoCorasick::builder()
+                .match_kind(MatchKind::LeftmostLongest)
+                .build(&lines)
+                .ok()?;
+            Some(Arc::new(Known { values, longest }))
+        });
+        Self { known }
     }
 
-    /// The text with every secret masked.
-    pub fn redact<'a>(&self, text: &'a str) -> std::borrow::Cow<'a, str> {
-        text.into()
+    /// The text with every secret masked. Doing it twice changes nothing more.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_clean(text) {
+            return Cow::Borrowed(text);
+        }
+        let mut stream = self.stream();
+        let mut out = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            stream.line(line, &mut out);
+        }
+        if out == text {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(out)
+        }
+    }
+
+    /// For text that comes in pieces.
+    pub fn stream(&self) -> StreamRedactor {
+        StreamRedactor::new(self.clone())
+    }
+
+    /// Cheap, and right when it says yes: nothing in there can be a secret.
+    fn is_clean(&self, text: &str) -> bool {
+        ShapeSet::none_in(text)
+            && self
+                .known
+                .as_ref()
+                .is_none_or(|known| !known.values.is_match(text))
+    }
+
+    fn longest_known(&self) -> usize {
+        self.known.as_ref().map_or(0, |known| known.longest)
+    }
+
+    /// What to mask in a line, in order.
+    fn secrets(&self, line: &str) -> Vec<Range<usize>> {
+        self.secrets_of(line, &ShapeSet::possible_in(line))
+    }
+
+    fn secrets_of(&self, line: &str, shapes: &ShapeSet) -> Vec<Range<usize>> {
+        let mut secrets = Secrets::default();
+        // A mask of an earlier redaction is no text: nothing may match across it.
+        secrets.add(line.match_indices(MASK).map(|(at, _)| at..at + MASK.len()));
+        if let Some(known) = &self.known {
+            secrets.refine(line, |piece, found| {
+                found.extend(known.values.find_iter(piece).map(|hit| hit.range()));
+            });
+        }
+        // What one shape leaves behind may be another's.
+        while secrets.refine(line, |piece, found| shapes.find(piece, found)) {}
+        secrets.0
+    }
+
+    /// The line with its secrets masked, at the end of `out`.
+    fn redact_line(&self, line: &str, out: &mut String) {
+        mask(line, &self.secrets(line), out);
     }
 }
+
+fn mask(text: &str, secrets: &[Range<usize>], out: &mut String) {
+    let mut shown = 0;
+    for secret in secrets {
+        out.push_str(&text[shown..secret.start]);
+        out.push_str(MASK);
+        shown = secret.end;
+    }
+    out.push_str(&text[shown..]);
+}
+
+/// Disjoint and in order.
+#[derive(Default)]
+struct Secrets(Vec<Range<usize>>);
+
+impl Secrets {
+    /// Lets `find` look at every piece of the text that is not masked yet. `true`: there was
+    /// something.
+    fn refine(&mut self, text: &str, find: impl Fn(&str, &mut Vec<Range<usize>>)) -> bool {
+        let mut new = Vec::new();
+        let mut found = Vec::new();
+        let mut start = 0;
+        let end = text.len()..text.len();
+        for secret in self.0.iter().cloned().chain(std::iter::once(end)) {
+            if start < secret.start {
+                find(&text[start..secret.start], &mut found);
+                new.extend(
+                    found
+                        .drain(..)
+                        .map(|hit| start + hit.start..start + hit.end),
+                );
+            }
+            start = secret.end;
+        }
+        let found_some = !new.is_empty();
+        self.add(new);
+        found_some
+    }
+
+    /// What overlaps becomes one. What only touches does not, or a second redaction would join
+    /// the masks of the first.
+    fn add(&mut self, more: impl IntoIterator<Item = Range<usize>>) {
+        self.0.extend(more);
+        self.0.sort_by_key(|secret| secret.start);
+        self.0.dedup_by(|next, secret| {
+            let overlaps = next.start < secret.end;
+            if overlaps {
+                secret.end = secret.end.max(next.end);
+            }
+            overlaps
+        });
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

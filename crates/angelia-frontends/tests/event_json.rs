@@ -1,4 +1,5 @@
 //! Events as the outside sees them: golden bytes of every kind, and the way back.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{sync::Arc, time::Duration};
 

@@ -106,12 +106,12 @@ impl SessionActor {
                 biased;
                 done = &mut work => return Ok(done),
                 () = self.stop.cancelled() => return Err(interrupted("angelia was shut down")),
-                command = self.commands.recv() => match command {
+                command = self.commands.recv(), if !self.commands.is_closed() => match command {
                     Some(Command::Interrupt { turn: wanted, .. }) if wanted == turn => {
                         return Err(interrupted("interrupted"));
                     }
                     Some(command) => self.handle_beside(command).await,
-                    None => return Err(interrupted("angelia was shut down")),
+                    None => {}
                 },
             }
         }

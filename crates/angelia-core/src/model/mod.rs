@@ -6,6 +6,7 @@ mod content;
 mod event;
 mod failure;
 mod fingerprint;
+mod govern;
 mod ids;
 mod outcome;
 mod permission;
@@ -26,6 +27,7 @@ pub use event::{
 };
 pub use failure::{Failure, FailureKind};
 pub use fingerprint::LaunchFingerprint;
+pub use govern::{Budgets, Clocks};
 pub use ids::{AgentId, ApprovalId, NativeSessionId, SessionId, ToolId, TurnId};
 pub use outcome::{Outcome, Status};
 pub use permission::{BadPattern, PermissionLevel, Permissions, RuleAnswer, ToolPattern};

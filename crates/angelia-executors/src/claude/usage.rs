@@ -10,9 +10,11 @@
 use std::sync::Arc;
 
 use angelia_core::model::Usage;
+use serde::Deserialize;
 
-use super::protocol::incoming::{
-    Account, ApiUsage, Initialized, ModelUsages, ResultLine, Soft, Text,
+use super::{
+    account::{API_KEY, Account, SUBSCRIPTION},
+    protocol::incoming::{ApiUsage, ModelUsages, ResultLine, Soft},
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -133,13 +135,17 @@ pub(crate) struct Lane {
     limited: bool,
 }
 
-pub(crate) const SUBSCRIPTION: &str = "subscription";
-pub(crate) const API_KEY: &str = "api_key";
-
 impl Lane {
+    /// The answer to `initialize` says it best.
     pub(crate) fn see_initialized(&mut self, answer: &str) {
-        if let Some(lane) = lane_of(answer) {
-            self.account = Some(lane);
+        #[derive(Deserialize)]
+        struct Initialized {
+            #[serde(default)]
+            account: Soft<Account>,
+        }
+        let initialized: Option<Initialized> = serde_json::from_str(answer).ok();
+        if let Some(account) = initialized.and_then(|initialized| initialized.account.0) {
+            self.account = account.lane().map(Into::into);
         }
     }
 
@@ -163,30 +169,6 @@ impl Lane {
             None if self.limited => Some(SUBSCRIPTION.into()),
             None => None,
         }
-    }
-}
-
-/// The lane in an answer to `initialize`: `subscription`, `api_key`, or the name of another
-/// provider. `None`: it does not say, or nobody is logged in.
-pub fn lane_of(answer: &str) -> Option<Arc<str>> {
-    let initialized: Initialized<'_> = serde_json::from_str(answer).ok()?;
-    let Account {
-        token_source,
-        api_key_source,
-        api_provider,
-    } = initialized.account.0?;
-    match api_provider.as_str() {
-        None | Some("firstParty") => {}
-        Some(other) => return Some(other.into()),
-    }
-    let named = |source: &Soft<Text<'_>>| source.as_str().is_some_and(is_named);
-    // A key wins over a login where both are present.
-    if named(&api_key_source) {
-        Some(API_KEY.into())
-    } else if named(&token_source) {
-        Some(SUBSCRIPTION.into())
-    } else {
-        None
     }
 }
 
@@ -248,21 +230,21 @@ mod tests {
     }
 
     #[test]
-    fn the_account_says_who_pays() {
-        let lane = |token: &str, key: &str, provider: &str| {
-            lane_of(&format!(
-                r#"{{"account":{{"tokenSource":"{token}","apiKeySource":"{key}",
-                    "apiProvider":"{provider}"}}}}"#
-            ))
-        };
-        let named = |name: &str| Some(Arc::from(name));
+    fn the_lane_is_what_was_said_best() {
+        let mut lane = Lane::default();
+        lane.see_api_key_source(Some("none"));
+        assert_eq!(lane.name(), None);
+        lane.see_rate_limit();
+        assert_eq!(lane.name().as_deref(), Some(SUBSCRIPTION));
+        lane.see_api_key_source(Some("ANTHROPIC_API_KEY"));
+        assert_eq!(lane.name().as_deref(), Some(API_KEY));
+        lane.see_initialized(r#"{"commands":[],"account":{"apiProvider":"bedrock"}}"#);
+        assert_eq!(lane.name().as_deref(), Some("bedrock"));
+        lane.see_initialized(r#"{"still_queued":[]}"#);
         assert_eq!(
-            lane("none", "ANTHROPIC_API_KEY", "firstParty"),
-            named(API_KEY)
+            lane.name().as_deref(),
+            Some("bedrock"),
+            "other answers say nothing"
         );
-        assert_eq!(lane("claude.ai", "none", "firstParty"), named(SUBSCRIPTION));
-        assert_eq!(lane("none", "none", "firstParty"), None);
-        assert_eq!(lane("none", "none", "bedrock"), named("bedrock"));
-        assert_eq!(lane_of("{}"), None);
     }
 }

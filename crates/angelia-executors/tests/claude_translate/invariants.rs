@@ -18,7 +18,7 @@ fn check(steps: &[Step], place: &str) {
     let turns = steps.last().map_or(0, |step| step.turn);
     for turn in 1..=turns {
         let steps = || steps.iter().filter(|step| step.turn == turn);
-        let mut open = HashMap::new();
+        let mut open = HashSet::new();
         let mut finished = HashSet::new();
         let mut blocks: HashMap<u32, (TextChannel, bool)> = HashMap::new();
         let (mut started, mut usages) = (0, 0);
@@ -39,14 +39,11 @@ fn check(steps: &[Step], place: &str) {
                     blocks.insert(*block, (its, true));
                 }
                 EventKind::ToolCall(call) => {
-                    assert!(
-                        open.insert(call.id.clone(), ()).is_none(),
-                        "{place}: {call:?}"
-                    );
+                    assert!(open.insert(call.id.clone()), "{place}: {call:?}");
                     assert!(!finished.contains(&call.id), "{place}: {call:?}");
                 }
                 EventKind::ToolResult(result) => {
-                    assert!(open.remove(&result.id).is_some(), "{place}: {result:?}");
+                    assert!(open.remove(&result.id), "{place}: {result:?}");
                     finished.insert(result.id.clone());
                 }
                 _ => {}

@@ -41,10 +41,12 @@ impl Process {
     }
 
     fn ends(&mut self, value: &Value) -> Ended {
-        match self.say(value) {
-            Some(Signal::Ended(ended)) => ended,
-            other => panic!("{value}: {other:?}"),
-        }
+        let signal = self.say(value);
+        let ended = match signal {
+            Some(Signal::Ended(ended)) => Some(ended),
+            _ => None,
+        };
+        ended.unwrap()
     }
 
     /// The text a viewer holds at the end.
@@ -435,5 +437,46 @@ fn approvals_are_answered_once_also_between_turns() {
             .iter()
             .any(|it| matches!(it, Emitted::Withdraw(_))),
         "answered already"
+    );
+}
+
+#[test]
+fn words_that_come_too_late_for_the_turn_still_belong_to_it() {
+    let mut process = Process::new();
+    process.begin("u1");
+    process.quiet(&[init_for("u1")]);
+    // Taken up in time: one result for both.
+    process.translator.steered("s1");
+    process.quiet(&[lifecycle("s1", "queued"), lifecycle("s1", "started")]);
+    process.ends(&result_for("u1", "both"));
+    // Too late: a turn of its own, and the last words count.
+    process.begin("u2");
+    process.translator.steered("s2");
+    process.quiet(&[
+        init_for("u2"),
+        lifecycle("s2", "queued"),
+        result_for("u2", "first"),
+    ]);
+    assert!(!process.translator.in_background());
+    process.quiet(&[
+        lifecycle("s2", "started"),
+        init_for("s2"),
+        text("m", "second"),
+    ]);
+    assert_eq!(
+        process.ends(&result_for("s2", "second")).text.as_deref(),
+        Some("second")
+    );
+    // Dropped: nothing more comes.
+    process.begin("u3");
+    process.translator.steered("s3");
+    process.quiet(&[
+        init_for("u3"),
+        lifecycle("s3", "queued"),
+        result_for("u3", "only"),
+    ]);
+    assert_eq!(
+        process.ends(&lifecycle("s3", "cancelled")).text.as_deref(),
+        Some("only")
     );
 }

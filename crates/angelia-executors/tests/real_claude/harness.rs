@@ -240,7 +240,8 @@ impl Session {
         };
         let both = async { tokio::join!(self.agent.run(&turn, io), listen) };
         let Ok((ended, ())) = tokio::time::timeout(DEADLINE, both).await else {
-            panic!("the turn does not end; so far {:#?}", emitted.lock().unwrap());
+            let emitted = emitted.lock().unwrap();
+            panic!("the turn of {:?} does not end; so far {emitted:#?}", turn.input);
         };
         Heard {
             emitted: emitted.into_inner().unwrap(),

@@ -7,5 +7,13 @@
     reason = "a test fails by panicking"
 )]
 
+mod approvals;
+mod failures;
 mod harness;
+mod model_mode;
+mod prompt;
+mod sandbox;
+mod sessions;
+mod text;
 mod turns;
+mod warm;

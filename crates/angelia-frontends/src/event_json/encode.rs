@@ -2,8 +2,8 @@
 //! into the output.
 
 use angelia_core::model::{
-    Approval, ApprovalKind, EventKind, Outcome, Plan, Resolution, Started, Status, TextChannel,
-    ToolCall, ToolResult, TurnEvent,
+    Approval, ApprovalKind, EventKind, NativeSessionId, Outcome, Plan, Resolution, Started, Status,
+    TextChannel, ToolCall, ToolId, ToolResult, TurnEvent,
 };
 use serde::{
     Serialize, Serializer,
@@ -119,7 +119,7 @@ fn started<M: SerializeMap>(map: &mut M, started: &Started) -> Result<(), M::Err
     map.serialize_entry("profile", &started.profile)?;
     map.serialize_entry("executor", &started.executor)?;
     map.serialize_entry("model", &started.model)?;
-    map.serialize_entry("native_session_id", &native.map(|native| native.as_str()))?;
+    map.serialize_entry("native_session_id", &native.map(NativeSessionId::as_str))?;
     map.serialize_entry("resumed", &started.resumed)?;
     map.serialize_entry("warm", &started.warm)
 }
@@ -142,7 +142,7 @@ fn approval<M: SerializeMap>(map: &mut M, approval: &Approval) -> Result<(), M::
     map.serialize_entry("kind", approval.kind.as_str())?;
     map.serialize_entry("title", &approval.title)?;
     map.serialize_entry("detail", &approval.detail)?;
-    map.serialize_entry("tool_id", &approval.tool_id.as_ref().map(|id| id.as_str()))?;
+    map.serialize_entry("tool_id", &approval.tool_id.as_ref().map(ToolId::as_str))?;
     map.serialize_entry("choices", &choices)?;
     match &approval.kind {
         ApprovalKind::Tool => Ok(()),

@@ -37,7 +37,6 @@ pub mod optional {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     /// For `#[serde(with = "…")]`.
-    #[expect(clippy::ref_option, reason = "the signature that serde's `with` calls")]
     pub fn serialize<S: Serializer>(
         time: &Option<Timestamp>,
         serializer: S,

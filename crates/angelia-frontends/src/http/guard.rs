@@ -9,7 +9,7 @@ use std::{
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, Method, header, uri::Authority},
+    http::{HeaderMap, HeaderValue, Method, header, uri::Authority},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -93,14 +93,14 @@ fn offered(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let api_key = headers
         .get_all("x-api-key")
         .into_iter()
-        .map(|v| v.as_bytes());
+        .map(HeaderValue::as_bytes);
     bearer.chain(api_key)
 }
 
 /// Every name the request gives us must be ours: the header, and the target where it has one.
 fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<(), ApiError> {
-    let mut names = request.headers().get_all(header::HOST).into_iter();
-    let (host, another) = (names.next(), names.next());
+    let mut given = request.headers().get_all(header::HOST).into_iter();
+    let (host, another) = (given.next(), given.next());
     let host = host
         .filter(|_| another.is_none())
         .and_then(|host| host.to_str().ok())

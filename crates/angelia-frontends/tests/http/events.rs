@@ -5,7 +5,7 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-use crate::stage::{DEADLINE, Stage, request};
+use crate::stage::{Answer, DEADLINE, Stage, request};
 
 /// Each event as it stands on the wire, without keep-alives.
 fn frames(stream: &str) -> Vec<&str> {
@@ -17,9 +17,12 @@ fn frames(stream: &str) -> Vec<&str> {
 async fn every_event_has_its_number_its_type_and_its_json() {
     let stage = Stage::new();
     let session = stage.session().await;
-    let turn = stage.submit(&session, "words 5").await;
+    let turn = stage.submit(&session, "held words 5").await;
     let path = format!("/api/turns/{turn}/events");
-    let answer = stage.ask(Method::GET, &path, None).await;
+    let response = stage.router.clone();
+    let response = response.oneshot(request(Method::GET, &path, None)).await;
+    stage.go.add_permits(1);
+    let answer = Answer::read(response.unwrap()).await;
     assert_eq!(answer.headers["content-type"], "text/event-stream");
     assert_eq!(answer.headers["cache-control"], "no-store");
     let frames = frames(&answer.text);
@@ -85,12 +88,14 @@ async fn resuming_after_any_number_gives_the_very_same_tail() {
 async fn a_replay_leaves_out_only_deltas() {
     let stage = Stage::new();
     let session = stage.session().await;
-    let turn = stage.submit(&session, "words 5").await;
-    let live = stage.events(&turn, 0).await;
+    let turn = stage.submit(&session, "held words 5").await;
+    let path = format!("/api/turns/{turn}/events");
+    let body = open(&stage, &path).await;
+    stage.go.add_permits(1);
+    let live = rest(body).await;
     let live = frames(&live);
-    stage.until(&turn, "completed").await;
-    // The log is dropped a moment after the end is visible.
-    let stored = timeout(DEADLINE, async {
+    // The turn is forgotten here a moment after its end is seen; from then on the store tells it.
+    let stored = async {
         loop {
             let stored = stage.events(&turn, 0).await;
             if !stored.contains("text.delta") {
@@ -98,8 +103,8 @@ async fn a_replay_leaves_out_only_deltas() {
             }
             tokio::task::yield_now().await;
         }
-    });
-    let stored = stored.await.unwrap();
+    };
+    let stored = timeout(DEADLINE, stored).await.unwrap();
     let kept: Vec<_> = live
         .iter()
         .filter(|one| !one.contains("event: text.delta"))
@@ -167,12 +172,26 @@ async fn chunk(body: &mut Body) -> String {
     String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
 }
 
+/// To the end of the turn.
+async fn rest(mut body: Body) -> String {
+    let mut seen = String::new();
+    while let Some(frame) = timeout(DEADLINE, body.frame()).await.unwrap() {
+        seen.push_str(std::str::from_utf8(frame.unwrap().data_ref().unwrap()).unwrap());
+    }
+    seen
+}
+
 #[tokio::test]
 async fn fifty_viewers_see_the_same() {
     let stage = Stage::new();
     let session = stage.session().await;
-    let turn = stage.submit(&session, "words 400").await;
-    let viewers: Vec<_> = (0..50).map(|_| stage.events(&turn, 0)).collect();
+    let turn = stage.submit(&session, "held words 400").await;
+    let path = format!("/api/turns/{turn}/events");
+    let mut viewers = Vec::new();
+    for _ in 0..50 {
+        viewers.push(rest(open(&stage, &path).await));
+    }
+    stage.go.add_permits(1);
     let seen = futures_util::future::join_all(viewers).await;
     let whole = frames(&seen[0]);
     assert_eq!(whole.len(), 405);
@@ -185,16 +204,16 @@ async fn fifty_viewers_see_the_same() {
 async fn a_viewer_that_does_not_read_slows_nobody_and_misses_nothing() {
     let stage = Stage::new();
     let session = stage.session().await;
-    let turn = stage.submit(&session, "words 2000").await;
+    let turn = stage.submit(&session, "held words 2000").await;
     let path = format!("/api/turns/{turn}/events");
     let mut slow = open(&stage, &path).await;
     let mut seen = chunk(&mut slow).await;
+    let quick = rest(open(&stage, &path).await);
+    stage.go.add_permits(1);
     // The turn and a quick viewer get to the end while the slow one reads nothing.
-    let quick = stage.events(&turn, 0).await;
+    let quick = quick.await;
     stage.until(&turn, "completed").await;
-    while let Some(frame) = timeout(DEADLINE, slow.frame()).await.unwrap() {
-        seen.push_str(std::str::from_utf8(frame.unwrap().data_ref().unwrap()).unwrap());
-    }
+    seen.push_str(&rest(slow).await);
     assert_eq!(frames(&seen), frames(&quick));
     assert_eq!(frames(&seen).len(), 2005);
 }

@@ -1,1 +1,345 @@
-//! placeholder
+//! The listeners: real TCP and Unix sockets, agents at the other end, shutting down.
+
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use angelia_core::task::Tasks;
+use angelia_frontends::http::{serve_tcp, serve_unix};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    time::timeout,
+};
+
+use crate::stage::{DEADLINE, Stage, TOKEN};
+
+/// Listeners with tasks of their own, as the daemon has them.
+struct Served {
+    stage: Stage,
+    doors: Tasks,
+    address: SocketAddr,
+    folder: tempfile::TempDir,
+}
+
+impl Served {
+    async fn start() -> Self {
+        let stage = Stage::new();
+        let doors = Tasks::new();
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let unix = UnixListener::bind(folder.path().join("angelia.sock")).unwrap();
+        serve_tcp(tcp, Arc::clone(&stage.state), &doors);
+        serve_unix(unix, Arc::clone(&stage.state), &doors);
+        Self {
+            stage,
+            doors,
+            address,
+            folder,
+        }
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.folder.path().join("angelia.sock")
+    }
+
+    async fn tcp(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    async fn unix(&self) -> UnixStream {
+        UnixStream::connect(self.socket()).await.unwrap()
+    }
+
+    fn head(&self, method: &str, path: &str, body: &str) -> String {
+        let address = self.address;
+        let length = body.len();
+        format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {TOKEN}\r\n\
+             content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        )
+    }
+}
+
+/// Sends a request and reads all there is; the status and the text after the head.
+async fn exchange(
+    mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin,
+    text: &str,
+) -> (u16, String) {
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    timeout(DEADLINE, read).await.unwrap().unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
+}
+
+#[tokio::test]
+async fn a_turn_over_tcp_and_over_the_socket() {
+    let served = Served::start().await;
+    for over_tcp in [true, false] {
+        let send = async |method: &str, path: &str, body: &str| {
+            let request = served.head(method, path, body);
+            if over_tcp {
+                exchange(served.tcp().await, &request).await
+            } else {
+                let request = request.replace(&format!("x-api-key: {TOKEN}\r\n"), "");
+                exchange(served.unix().await, &request).await
+            }
+        };
+        let (status, session) = send("POST", "/api/sessions", "").await;
+        assert_eq!(status, 201, "{session}");
+        let session: Value = serde_json::from_str(&session).unwrap();
+        let path = format!("/api/sessions/{}/turns", session["id"].as_str().unwrap());
+        let (status, turn) = send("POST", &path, r#"{"input":"words 50"}"#).await;
+        assert_eq!(status, 202, "{turn}");
+        let turn: Value = serde_json::from_str(&turn).unwrap();
+        let path = format!("/api/turns/{}/events", turn["id"].as_str().unwrap());
+        let (status, events) = send("GET", &path, "").await;
+        assert_eq!(status, 200);
+        assert!(events.contains("event: turn.finished"), "{events}");
+        let (status, hello) = send("GET", "/healthz", "").await;
+        assert_eq!(status, 200);
+        assert_eq!(hello.contains("c0ffee"), !over_tcp, "{hello}");
+    }
+}
+
+#[tokio::test]
+async fn over_tcp_the_token_is_needed_and_the_name_checked() {
+    let served = Served::start().await;
+    let request = served.head("GET", "/api/sessions", "");
+    let (status, _) = exchange(served.tcp().await, &request.replace(TOKEN, "wrong")).await;
+    assert_eq!(status, 401);
+    let other = request.replace(&served.address.to_string(), "evil.example");
+    assert_eq!(exchange(served.tcp().await, &other).await.0, 421);
+    let by_name = format!("localhost:{}", served.address.port());
+    let by_name = request.replace(&served.address.to_string(), &by_name);
+    assert_eq!(exchange(served.tcp().await, &by_name).await.0, 200);
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_closed_without_harm() {
+    let served = Served::start().await;
+    for garbage in [
+        "\0\0\0\0\r\n\r\n",
+        "\u{16}\u{3}\u{1}",
+        "GET\r\n\r\n",
+        "x".repeat(500_000).as_str(),
+    ] {
+        let mut stream = served.tcp().await;
+        // The other side may hang up before everything is written.
+        let _hung_up = stream.write_all(garbage.as_bytes()).await;
+        let _hung_up = stream.shutdown().await;
+        let mut answer = Vec::new();
+        let _reset = timeout(DEADLINE, stream.read_to_end(&mut answer))
+            .await
+            .unwrap();
+    }
+    let (status, _) = exchange(served.tcp().await, &served.head("GET", "/healthz", "")).await;
+    assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn a_giant_body_is_answered_although_the_client_writes_first() {
+    let served = Served::start().await;
+    let body = "x".repeat((64 << 20) + 1);
+    let request = served.head("POST", "/api/sessions", &body);
+    let (status, answer) = exchange(served.tcp().await, &request).await;
+    assert_eq!(status, 413, "{answer}");
+}
+
+/// The bytes of half a request must not hold a place for ever.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_never_ends_is_given_up() {
+    let served = Served::start().await;
+    let mut stream = served.tcp().await;
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: ")
+        .await
+        .unwrap();
+    let began = tokio::time::Instant::now();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(29));
+    assert!(began.elapsed() < Duration::from_mins(1));
+}
+
+#[tokio::test]
+async fn a_flood_of_connections_on_the_port_leaves_the_socket_open() {
+    let served = Served::start().await;
+    let mut flood = Vec::new();
+    for _ in 0..300 {
+        flood.push(served.tcp().await);
+    }
+    let request = served.head("GET", "/healthz", "");
+    assert_eq!(exchange(served.unix().await, &request).await.0, 200);
+    // The port is served again as soon as there is a place.
+    let waiting = served.tcp().await;
+    drop(flood);
+    assert_eq!(exchange(waiting, &request).await.0, 200);
+}
+
+#[tokio::test]
+async fn shutting_down_lets_viewers_see_the_end_and_closes_the_rest() {
+    let served = Served::start().await;
+    let session = served.stage.session().await;
+    let turn = served.stage.submit(&session, "hang").await;
+    let path = format!("/api/turns/{turn}/events");
+    let mut viewer = served.unix().await;
+    viewer
+        .write_all(served.head("GET", &path, "").as_bytes())
+        .await
+        .unwrap();
+    let mut seen = String::new();
+    while !seen.contains("turn.started") {
+        let mut piece = [0; 4096];
+        let length = timeout(DEADLINE, viewer.read(&mut piece))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(length > 0, "{seen}");
+        seen.push_str(std::str::from_utf8(&piece[..length]).unwrap());
+    }
+    let mut idle = served.tcp().await;
+    let keep_alive = served
+        .head("GET", "/healthz", "")
+        .replace("connection: close\r\n", "");
+    idle.write_all(keep_alive.as_bytes()).await.unwrap();
+    let mut piece = [0; 4096];
+    assert!(
+        timeout(DEADLINE, idle.read(&mut piece))
+            .await
+            .unwrap()
+            .unwrap()
+            > 0
+    );
+
+    // As the daemon does it: no new callers, then the turns end, then everybody leaves.
+    served.doors.stop_token().cancel();
+    assert_eq!(
+        timeout(DEADLINE, idle.read(&mut piece))
+            .await
+            .unwrap()
+            .unwrap(),
+        0
+    );
+    served.stage.state.engine.shutdown().await;
+    assert!(served.doors.shutdown(DEADLINE).await);
+    viewer.read_to_string(&mut seen).await.unwrap();
+    assert!(seen.contains("event: turn.finished"), "{seen}");
+    assert!(TcpStream::connect(served.address).await.is_err());
+    assert!(UnixStream::connect(served.socket()).await.is_err());
+}
+
+/// A program that an agent started, or something it started in turn.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the other end of the socket must be another process"
+)]
+async fn through_a_program(
+    socket: &Path,
+    env: &[(&str, &str)],
+    script: &str,
+    body: &str,
+    path: &str,
+) -> u16 {
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nx-angelia-terminal: 1\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let output = tokio::process::Command::new("sh")
+        .arg("-c")
+        .arg(script)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("SOCKET", socket)
+        .env("REQUEST", request)
+        .env("CLIENT", CLIENT)
+        .envs(env.iter().copied())
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(DEADLINE, output).await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let status = text
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    status.unwrap_or_else(|| panic!("{text} {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+const CLIENT: &str = "
+import os, socket
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ['SOCKET'])
+s.sendall(os.environ['REQUEST'].encode())
+answer = b''
+while piece := s.recv(65536):
+    answer += piece
+print(answer.decode())
+";
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
+    let served = Served::start().await;
+    let session = served.stage.session().await;
+    let turn = served.stage.submit(&session, "ask").await;
+    served.stage.until(&turn, "awaiting_approval").await;
+    let mut watch = served
+        .stage
+        .state
+        .engine
+        .watch(turn.parse().unwrap(), 0)
+        .await
+        .unwrap();
+    let approval = loop {
+        let batch = watch.next().await.unwrap().unwrap();
+        let found = batch.iter().find_map(|event| match &event.kind {
+            angelia_core::model::EventKind::Approval(approval) => Some(approval.id),
+            _ => None,
+        });
+        if let Some(id) = found {
+            break id;
+        }
+    };
+    let socket = served.socket();
+    let decide = format!("/api/approvals/{approval}");
+    let verdict = json!({"verdict": "once"}).to_string();
+    let marked = [("ANGELIA_AGENT", "home:owner:agent")];
+    let scripts = [
+        "exec python3 -c \"$CLIENT\"",
+        // Dropping the mark does not drop the parents.
+        "env -u ANGELIA_AGENT python3 -c \"$CLIENT\"; true",
+        "ANGELIA_AGENT=released python3 -c \"$CLIENT\"; true",
+    ];
+    for script in scripts {
+        let status = through_a_program(&socket, &marked, script, &verdict, &decide).await;
+        assert_eq!(status, 403, "{script}");
+    }
+    assert_eq!(
+        served.stage.until(&turn, "awaiting_approval").await["status"],
+        "awaiting_approval"
+    );
+
+    let turns = format!("/api/sessions/{session}/turns");
+    let origin = json!({"input": "origin"}).to_string();
+    let status = through_a_program(&socket, &marked, scripts[0], &origin, &turns).await;
+    assert_eq!(status, 202);
+    let status = through_a_program(&socket, &[], scripts[0], &origin, &turns).await;
+    assert_eq!(status, 202);
+    let status = through_a_program(&socket, &[], scripts[0], &verdict, &decide).await;
+    assert_eq!(status, 200);
+    served.stage.until(&turn, "completed").await;
+    // The newest first: what a person's program said, then what the agent's said.
+    let listed = format!("/api/turns?session={session}");
+    let newest = served.stage.get(&listed).await["data"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    served.stage.until(&newest, "completed").await;
+    let turns = served.stage.get(&listed).await;
+    assert_eq!(turns["data"][0]["text"], "owner true");
+    assert_eq!(turns["data"][1]["text"], "remote true");
+}

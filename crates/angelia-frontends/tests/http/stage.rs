@@ -32,6 +32,7 @@ use axum::{
 };
 use http_body_util::BodyExt;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tower::ServiceExt;
 use uuid::Uuid;
 
@@ -45,7 +46,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 pub(crate) struct Stage {
     pub(crate) state: Arc<ApiState>,
     pub(crate) router: Router,
-    pub(crate) tasks: Tasks,
+    /// Lets turns that are held go on, one for each permit.
+    pub(crate) go: Arc<Semaphore>,
+    _hands: Tasks,
 }
 
 impl Stage {
@@ -55,18 +58,20 @@ impl Stage {
 
     pub(crate) fn with_limits(limits: Limits) -> Self {
         let (puppet, strings) = Puppet::new();
-        let tasks = Tasks::new();
+        let hands = Tasks::new();
+        let go = Arc::new(Semaphore::new(0));
         let engine = Engine::new(Parts {
             store: Arc::new(MemoryStore::new()),
             clock: Arc::new(CountingClock::default()),
             executors: vec![puppet],
             limits,
-            tasks: tasks.child(),
+            tasks: Tasks::new(),
         });
-        let hands = tasks.clone();
-        tasks.spawn_until_stopped(async move {
+        let (more_hands, held) = (hands.clone(), Arc::clone(&go));
+        hands.spawn_until_stopped(async move {
             loop {
-                hands.spawn_until_stopped(perform(strings.next_run().await));
+                let run = strings.next_run().await;
+                more_hands.spawn_until_stopped(perform(run, Arc::clone(&held)));
             }
         });
         let state = Arc::new(ApiState {
@@ -81,7 +86,8 @@ impl Stage {
         Self {
             router: router(Arc::clone(&state)),
             state,
-            tasks,
+            go,
+            _hands: hands,
         }
     }
 
@@ -164,7 +170,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    async fn read(response: Response<Body>) -> Self {
+    pub(crate) async fn read(response: Response<Body>) -> Self {
         let (parts, body) = response.into_parts();
         let bytes = tokio::time::timeout(DEADLINE, body.collect()).await;
         let bytes = bytes.unwrap().unwrap().to_bytes();
@@ -255,15 +261,23 @@ impl Profiles for OneProfile {
     }
 }
 
-/// Does what the prompt says: `echo TEXT`, `words N`, `ask`, `question`, `fail`, `hang`, `origin`.
-async fn perform(run: Run) {
+/// Does what the prompt says: `echo TEXT`, `words N`, `ask`, `question`, `fail`, `hang`, `origin`;
+/// after `held ` only when the test says so.
+async fn perform(run: Run, go: Arc<Semaphore>) {
     let Some(Content::Text(prompt)) = run.turn.input.first().cloned() else {
         run.start().await;
         let text = format!("{} blocks", run.turn.input.len());
         return run.complete(&text);
     };
-    let (word, rest) = prompt.split_once(' ').unwrap_or((&prompt, ""));
     run.start().await;
+    let prompt = match prompt.strip_prefix("held ") {
+        Some(prompt) => {
+            go.acquire().await.unwrap().forget();
+            prompt
+        }
+        None => &prompt,
+    };
+    let (word, rest) = prompt.split_once(' ').unwrap_or((prompt, ""));
     match word {
         "words" => words(run, rest.parse().unwrap()).await,
         "ask" => ask(run, ApprovalKind::Tool).await,

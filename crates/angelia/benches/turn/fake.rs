@@ -13,7 +13,7 @@ use crate::{
     local::Local,
     place::Place,
     processor,
-    report::{Report, Series, ms, us},
+    report::{self, Report, Series, ms, us},
 };
 
 /// Short turns of each variant in a round.
@@ -166,20 +166,20 @@ pub(crate) fn measure(report: &mut Report, rounds: u32, with_daemon: bool) -> Re
         rows.extend(with_daemon.then(|| (socket, pick(daemon))));
         rows
     };
-    report.table(
+    report::table(
         "fake: first delta of a 20-delta turn",
         &rows(|found| &found.first),
     );
-    report.table("fake: whole 20-delta turn", &rows(|found| &found.end));
+    report::table("fake: whole 20-delta turn", &rows(|found| &found.end));
     let mut long = rows(|found| &found.long);
     long.insert(2, ("engine in this process, 8 viewers", &many.long));
-    report.table("fake: whole 2000-delta turn", &long);
-    report.section("fake: processor time of our own process, 2000-delta turns");
-    report.line(&direct.throughput("reader of the pipe (parses nothing, stores nothing)"));
-    report.line(&one.throughput("engine, log and 1 viewer"));
-    report.line(&many.throughput("engine, log and 8 viewers"));
+    report::table("fake: whole 2000-delta turn", &long);
+    report::section("fake: processor time of our own process, 2000-delta turns");
+    report::line(&direct.throughput("reader of the pipe (parses nothing, stores nothing)"));
+    report::line(&one.throughput("engine, log and 1 viewer"));
+    report::line(&many.throughput("engine, log and 8 viewers"));
     if with_daemon {
-        report.line(&daemon.throughput("angelia serve: engine, log, 1 viewer by HTTP"));
+        report::line(&daemon.throughput("angelia serve: engine, log, 1 viewer by HTTP"));
     }
 
     report.at_most(

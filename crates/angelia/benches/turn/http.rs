@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{Timing, direct::contains};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 pub(crate) struct Client {
     input: UnixStream,

@@ -58,7 +58,7 @@ impl Local {
     pub(crate) fn start(place: &Place, warm: u32) -> Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(WORKERS).enable_all().build()?;
-        let _inside = runtime.enter();
+        let inside = runtime.enter();
         let home = place.angelia_home("local");
         std::fs::create_dir_all(home.join("run"))?;
         let owner = Arc::new(Owners::new(home.join("run/owners")).enter("bench")?);
@@ -99,7 +99,7 @@ impl Local {
                 executor.warm_up(&spec);
             }
         }
-        drop(_inside);
+        drop(inside);
         Ok(Self {
             runtime,
             engine,

@@ -17,7 +17,7 @@ use crate::{
     http::Client,
     local::Local,
     place::{Model, Place},
-    report::{Report, Series, ms},
+    report::{self, Report, Series, ms},
 };
 
 const PROMPT: &str = "WORDS:20";
@@ -32,7 +32,9 @@ const PAUSE: Duration = Duration::from_millis(120);
 const IDLE: Duration = Duration::from_millis(1500);
 
 /// Until a pool has replaced what was taken from it, and the replacement has been idle.
-const REFILL: Duration = Duration::from_millis(3000);
+const REFILL: Duration = Duration::from_secs(3);
+
+type Step = fn(&mut Stage, &mut Found) -> Result<()>;
 
 #[derive(Default)]
 struct Found {
@@ -162,7 +164,6 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
 fn version(claude: &RealClaude, model: &Model, rounds: u32) -> Result<Found> {
     let mut stage = Stage::set(claude, model)?;
     let mut found = Found::default();
-    type Step = fn(&mut Stage, &mut Found) -> Result<()>;
     let mut steps: [Step; 4] = [
         Stage::warm_direct,
         Stage::warm_local,
@@ -182,7 +183,7 @@ fn version(claude: &RealClaude, model: &Model, rounds: u32) -> Result<Found> {
 }
 
 fn tell(report: &mut Report, version: &str, found: &Found) {
-    report.table(
+    report::table(
         &format!("real: Claude Code {version}, first text delta"),
         &[
             ("(a)  hot process, directly", &found.hot),

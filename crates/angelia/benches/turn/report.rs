@@ -32,36 +32,13 @@ impl Series {
     }
 }
 
-/// Collects what was found; the goals are printed together at the end.
+/// What must be reached; printed together at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     goals: Vec<(bool, String)>,
 }
 
 impl Report {
-    /// Rows of one run; `times` is each median by the first one's.
-    pub(crate) fn table(&self, title: &str, rows: &[(&str, &Series)]) {
-        println!("\n{title}");
-        let head = ["ms", "n", "p50", "p99", "max", "× first"];
-        let [unit, n, p50, p99, max, times] = head;
-        println!("  {unit:<52} {n:>6} {p50:>9} {p99:>9} {max:>9} {times:>8}");
-        let base = rows.first().map_or(0.0, |(_, series)| ms(series.median()));
-        for (name, series) in rows {
-            let (p50, p99, max) = (ms(series.median()), ms(series.p99()), ms(series.most()));
-            let times = p50 / base;
-            let n = series.0.len();
-            println!("  {name:<52} {n:>6} {p50:>9.3} {p99:>9.3} {max:>9.3} {times:>8.2}");
-        }
-    }
-
-    pub(crate) fn line(&self, text: &str) {
-        println!("  {text}");
-    }
-
-    pub(crate) fn section(&self, title: &str) {
-        println!("\n{title}");
-    }
-
     /// `what` is to be at most `limit`.
     pub(crate) fn at_most(&mut self, what: &str, found: f64, limit: f64, unit: &str) {
         self.goal(
@@ -96,4 +73,27 @@ pub(crate) fn ms(time: Duration) -> f64 {
 
 pub(crate) fn us(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
+}
+
+/// Prints rows of one run; the last column is each median by the first one's.
+pub(crate) fn table(title: &str, rows: &[(&str, &Series)]) {
+    println!("\n{title}");
+    let head = ["ms", "n", "p50", "p99", "max", "× first"];
+    let [unit, n, p50, p99, max, times] = head;
+    println!("  {unit:<52} {n:>6} {p50:>9} {p99:>9} {max:>9} {times:>8}");
+    let base = rows.first().map_or(0.0, |(_, series)| ms(series.median()));
+    for (name, series) in rows {
+        let (p50, p99, max) = (ms(series.median()), ms(series.p99()), ms(series.most()));
+        let times = p50 / base;
+        let n = series.0.len();
+        println!("  {name:<52} {n:>6} {p50:>9.3} {p99:>9.3} {max:>9.3} {times:>8.2}");
+    }
+}
+
+pub(crate) fn line(text: &str) {
+    println!("  {text}");
+}
+
+pub(crate) fn section(title: &str) {
+    println!("\n{title}");
 }

@@ -14,7 +14,7 @@ use crate::{
     daemon::{Daemon, PROGRAM},
     place::Place,
     processor,
-    report::{Report, Series, ms},
+    report::{self, Report, Series, ms},
 };
 
 const STARTS: u32 = 50;
@@ -44,7 +44,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     sleep(IDLE);
     let memory = processor::resident_megabytes(daemon.pid())?;
 
-    report.table(
+    report::table(
         "start: our own program",
         &[
             ("`true`, to its end", &floor),
@@ -53,7 +53,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
             ("`angelia serve`, until /healthz answers, used home", &again),
         ],
     );
-    report.line(&format!(
+    report::line(&format!(
         "idle daemon without agents: {memory:.1} MB resident"
     ));
     report.at_most("`angelia --version`, p50", ms(version.median()), 10.0, "ms");

@@ -13,7 +13,10 @@ use super::{
     error::{CommandError, Exit},
     print, run,
 };
-use crate::assemble::{Agents, App};
+use crate::{
+    assemble::{Agents, App},
+    config::Call,
+};
 
 /// One line of the findings.
 #[derive(Debug, Serialize)]
@@ -42,7 +45,7 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
     findings.push(daemon(app).await);
     let mut agents = 0;
     for executor in Agents::of(app)?.executors {
-        let spec = SessionSpec::new(executor.name(), app.home.work());
+        let spec = spec_for(app, executor.name());
         let health = executor.probe(&spec).await;
         let finding = agent(&*executor, &health);
         // The demo agent is always there; it does not make a machine ready.
@@ -57,6 +60,26 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
         print::bytes(report(&findings, agents > 0).as_bytes())?;
     }
     Ok(if agents > 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// As the first profile that uses the executor would start it; the default one comes first.
+fn spec_for(app: &App, executor: &str) -> SessionSpec {
+    let work = app.home.work();
+    let call = Call {
+        environment: &app.environment,
+        home: &app.home,
+        named_cwd: None,
+        caller_cwd: Some(&work),
+        at_terminal: false,
+    };
+    let default = app.config.default_profile();
+    let others = app.config.profile_names().filter(|name| *name != default);
+    std::iter::once(default)
+        .chain(others)
+        .filter_map(|profile| app.config.resolve(Some(profile), &call).ok())
+        .flatten()
+        .find(|spec| &*spec.executor == executor)
+        .unwrap_or_else(|| SessionSpec::new(executor, &work))
 }
 
 async fn daemon(app: &Arc<App>) -> Finding {

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::{CommandError, Exit};
@@ -44,4 +45,9 @@ pub(crate) fn json_line(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(),
     serde_json::to_writer(&mut *out, value).map_err(CommandError::internal)?;
     out.push(b'\n');
     Ok(())
+}
+
+/// A point in time as lists show it.
+pub(crate) fn minute(at: Timestamp) -> impl std::fmt::Display {
+    at.strftime("%Y-%m-%d %H:%MZ")
 }

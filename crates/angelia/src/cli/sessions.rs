@@ -81,8 +81,8 @@ async fn list(records: &Records, args: &ListArgs) -> Result<Exit, CommandError> 
             // Writing to a vector cannot fail.
             let _infallible = writeln!(
                 out,
-                "{}  {:.16}  {:8}  {}",
-                session.id, session.updated_at, session.spec.executor, title
+                "{}  {}  {:8}  {}",
+                session.id, print::minute(session.updated_at), session.spec.executor, title
             );
         }
     }
@@ -136,7 +136,7 @@ async fn show(records: &Records, id: SessionId, json: bool) -> Result<Exit, Comm
     let _infallible = writeln!(out, "\nturns");
     for turn in records.store.turns(Some(id), Page::first(PAGE)).await? {
         let state = turn.state.as_str();
-        let _infallible = writeln!(out, "{}  {:.16}  {state}", turn.id, turn.created_at);
+        let _infallible = writeln!(out, "{}  {}  {state}", turn.id, print::minute(turn.created_at));
     }
     print::bytes(&out)
 }

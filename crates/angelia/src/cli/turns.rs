@@ -68,9 +68,9 @@ async fn list(
             // Writing to a vector cannot fail.
             let _infallible = writeln!(
                 out,
-                "{}  {:.16}  {:17}  {}",
+                "{}  {}  {:17}  {}",
                 turn.id,
-                turn.created_at,
+                print::minute(turn.created_at),
                 turn.state.as_str(),
                 turn.session
             );

@@ -1,7 +1,7 @@
 //! The shapes of the CLI's lines, as far as we look into them.
 //!
-//! Two stages: [`Head`] says what a line is, borrowing everything; the struct of its kind takes
-//! what is needed. Only the hot shapes (`Head`, [`Event`]) are strict. Everywhere else a field is
+//! Two stages: [`Head`] says what a line is, borrowing everything, and has the stream's events,
+//! of which there are the most, with it; the struct of its kind takes what else is needed. Only the hot shapes (`Head`, [`Event`]) are strict. Everywhere else a field is
 //! [`Soft`]: a value of an unexpected type counts as absent, so that no change of a detail can
 //! make a whole line unreadable. Key order is never assumed.
 
@@ -108,8 +108,9 @@ pub(crate) struct Head<'a> {
     pub(crate) kind: Text<'a>,
     #[serde(borrow, default)]
     pub(crate) subtype: Option<Text<'a>>,
+    /// Of `stream_event` lines.
     #[serde(borrow, default)]
-    pub(crate) event: Option<&'a RawValue>,
+    pub(crate) event: Option<Event<'a>>,
     #[serde(borrow, default)]
     pub(crate) parent_tool_use_id: Option<Text<'a>>,
 }
@@ -474,22 +475,4 @@ pub(crate) struct Response<'a> {
     pub(crate) payload: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(crate) error: Soft<Text<'a>>,
-}
-
-/// The part of `initialize`'s answer that says who pays.
-#[derive(Deserialize)]
-pub(crate) struct Initialized<'a> {
-    #[serde(borrow, default)]
-    pub(crate) account: Soft<Account<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Account<'a> {
-    #[serde(borrow, default)]
-    pub(crate) token_source: Soft<Text<'a>>,
-    #[serde(borrow, default)]
-    pub(crate) api_key_source: Soft<Text<'a>>,
-    #[serde(borrow, default)]
-    pub(crate) api_provider: Soft<Text<'a>>,
 }

@@ -108,6 +108,12 @@ impl Translator {
             native("command_lifecycle", line, out);
             return None;
         };
+        if let Some(turn) = self.turn.as_mut()
+            && turn.is_steer(uuid)
+        {
+            turn.see_steer(uuid, state);
+            return self.nothing_left(out);
+        }
         let Some(turn) = self.turn.as_mut().filter(|turn| *turn.uuid == *uuid) else {
             if self.last_uuid.as_deref() != Some(uuid) {
                 native("command_lifecycle", line, out);

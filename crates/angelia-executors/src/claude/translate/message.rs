@@ -32,7 +32,7 @@ impl Translator {
             return;
         }
         let uuids: Uuids<'_> = serde_json::from_str(line).unwrap_or_default();
-        if uuids.contains(&turn.uuid) {
+        if turn.is_named_in(&uuids) {
             self.confirm(out);
         }
     }

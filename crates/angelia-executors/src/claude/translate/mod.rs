@@ -196,6 +196,13 @@ impl Translator {
         self.turn = Some(Turn::new(message_uuid));
     }
 
+    /// We write a further message into the running turn.
+    pub fn steered(&mut self, message_uuid: &str) {
+        if let Some(turn) = self.turn.as_mut() {
+            turn.steer(message_uuid);
+        }
+    }
+
     /// Translates one line, without its newline.
     pub fn line(&mut self, line: &[u8], out: &mut Vec<Emitted>) -> Option<Signal> {
         let Ok(text) = std::str::from_utf8(line) else {
@@ -249,7 +256,8 @@ impl Translator {
 
     /// The answer is there, but work it started goes on.
     pub fn in_background(&self) -> bool {
-        self.turn.as_ref().is_some_and(Turn::has_answer)
+        let waits = |turn: &Turn| turn.has_answer() && !turn.awaits_steer();
+        self.turn.as_ref().is_some_and(waits)
     }
 
     /// Ids of the background tasks that run, for `stop_task`.

@@ -39,14 +39,16 @@ impl Translator {
         };
         turn.see_time(result.timestamp.as_str());
         turn.usage = turn.usage.plus(&spent);
+        turn.see_result(&uuids);
+        let awaits_steer = turn.awaits_steer();
         let answer = turn.answer.take();
         let ended = self.outcome(&result);
         let ended = match answer {
             None => ended,
             Some(answer) => follow_up(answer, ended, out),
         };
-        if ended.status == Status::Completed && self.tasks.unfinished() {
-            self.wait_for_tasks(ended, out);
+        if ended.status == Status::Completed && (awaits_steer || self.tasks.unfinished()) {
+            self.go_on(ended, out);
             return None;
         }
         Some(Signal::Ended(self.finish(ended, out)))
@@ -65,12 +67,16 @@ impl Translator {
         native("result", line, out);
     }
 
-    fn wait_for_tasks(&mut self, ended: Ended, out: &mut Vec<Emitted>) {
+    /// The answer is there, but the turn is not over.
+    fn go_on(&mut self, ended: Ended, out: &mut Vec<Emitted>) {
         let running = self.tasks.running().count();
         let Some(turn) = self.turn.as_mut() else {
             return;
         };
         turn.answer = Some(ended);
+        if turn.awaits_steer() {
+            return;
+        }
         turn.set_activity(Activity::Background, out);
         let text = match running {
             0 => "a background task has ended and is being reported".to_owned(),
@@ -80,8 +86,8 @@ impl Translator {
         notice(Level::Info, "background", text, out);
     }
 
-    /// Nothing is left to wait for, and no turn will report it.
-    pub(super) fn tasks_gone(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
+    /// The answer waited for something that has gone without a turn of the CLI's.
+    pub(super) fn nothing_left(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
         let waiting = self.in_background() && self.running == Running::Nothing;
         (waiting && !self.tasks.unfinished()).then(|| Signal::Ended(self.give_stored(out)))
     }
@@ -191,7 +197,7 @@ impl Translator {
 /// Is this the result of our message, or of what it left running?
 fn is_bound(turn: &Turn, result: &ResultLine<'_>, uuids: &Uuids<'_>, running: Running) -> bool {
     if !uuids.is_empty() {
-        return uuids.contains(&turn.uuid);
+        return turn.is_named_in(uuids);
     }
     if turn.has_answer() || turn.folded {
         return running != Running::Foreign;

@@ -200,10 +200,7 @@ impl Stream {
 
 impl Translator {
     pub(super) fn stream_event(&mut self, head: &Head<'_>, line: &str, out: &mut Vec<Emitted>) {
-        let parsed = head
-            .event
-            .map(|raw| serde_json::from_str::<Event<'_>>(raw.get()));
-        let Some(Ok(parsed)) = parsed else {
+        let Some(parsed) = &head.event else {
             native("stream_event", line, out);
             return;
         };
@@ -238,7 +235,7 @@ impl Translator {
                 _,
             ) => {
                 if ours {
-                    self.stream_frame(&parsed, line, out);
+                    self.stream_frame(parsed, line, out);
                 }
             }
             (kind, _) => native(&format!("stream_event/{kind}"), line, out),

@@ -69,11 +69,11 @@ impl Translator {
             "task_updated" => self.tasks.updated(&line),
             "task_notification" => {
                 self.tasks.notified(&line, self.turn.as_ref());
-                return self.tasks_gone(out);
+                return self.nothing_left(out);
             }
             _ => {
                 self.tasks.listed(&line);
-                return self.tasks_gone(out);
+                return self.nothing_left(out);
             }
         }
         None
@@ -90,7 +90,7 @@ impl Translator {
         let uuids: Uuids<'_> = serde_json::from_str(line).unwrap_or_default();
         self.running = match &mut self.turn {
             None => Running::Foreign,
-            Some(turn) if uuids.contains(&turn.uuid) => {
+            Some(turn) if turn.is_named_in(&uuids) => {
                 turn.confirmed = true;
                 Running::Ours
             }

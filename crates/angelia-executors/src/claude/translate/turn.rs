@@ -12,6 +12,7 @@ use angelia_core::{
 use jiff::Timestamp;
 
 use super::event;
+use crate::claude::protocol::incoming::Uuids;
 
 #[derive(Debug)]
 pub(super) struct Turn {
@@ -23,6 +24,10 @@ pub(super) struct Turn {
     /// The CLI has told us that our message waits; then only its uuid makes lines ours.
     pub(super) queued: bool,
     pub(super) started: bool,
+    /// Messages written into this turn.
+    steers: Vec<Box<str>>,
+    /// Those of them that have not been taken up.
+    waiting: Vec<Box<str>>,
     next_block: BlockId,
     /// Blocks that are shown and have not been withdrawn.
     shown: Vec<(BlockId, TextChannel)>,
@@ -59,6 +64,8 @@ impl Turn {
             folded: false,
             queued: false,
             started: false,
+            steers: Vec::new(),
+            waiting: Vec::new(),
             next_block: 0,
             shown: Vec::new(),
             tools: Tools::default(),
@@ -73,6 +80,36 @@ impl Turn {
 
     pub(super) fn has_answer(&self) -> bool {
         self.answer.is_some()
+    }
+
+    pub(super) fn is_named_in(&self, uuids: &Uuids<'_>) -> bool {
+        uuids.contains(&self.uuid) || self.steers.iter().any(|uuid| uuids.contains(uuid))
+    }
+
+    pub(super) fn steer(&mut self, uuid: &str) {
+        self.steers.push(uuid.into());
+    }
+
+    pub(super) fn is_steer(&self, uuid: &str) -> bool {
+        self.steers.iter().any(|steer| **steer == *uuid)
+    }
+
+    /// A message into this turn that comes too late for it gets a turn of its own, which is still
+    /// part of ours: then it waits while the answer is there already.
+    pub(super) fn see_steer(&mut self, uuid: &str, state: &str) {
+        match state {
+            "queued" => self.waiting.push(uuid.into()),
+            "started" if self.has_answer() => {}
+            _ => self.waiting.retain(|waiting| **waiting != *uuid),
+        }
+    }
+
+    pub(super) fn see_result(&mut self, uuids: &Uuids<'_>) {
+        self.waiting.retain(|waiting| !uuids.contains(waiting));
+    }
+
+    pub(super) fn awaits_steer(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     pub(super) fn see_time(&mut self, timestamp: Option<&str>) {

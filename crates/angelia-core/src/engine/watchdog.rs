@@ -1,0 +1,315 @@
+//! What state a turn is in, and when which clock rings. Knows events and instants, nothing else.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    model::{Clocks, EventKind, ToolId},
+    ports::Activity,
+};
+
+/// The state of a running turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Starting,
+    WaitingForModel,
+    Streaming,
+    RunningTool(Arc<str>),
+    QuietAfterTool,
+    AwaitingApproval,
+    AwaitingToolResult,
+    Retrying,
+    Compacting,
+    Background,
+}
+
+/// A row of the table in the documents: a state, its clock, and what the user sees.
+#[derive(Clone, Copy, Debug)]
+pub struct StateRow {
+    pub state: &'static str,
+    pub clock: &'static str,
+    pub default: fn(&Clocks) -> Duration,
+    pub rings: &'static str,
+}
+
+/// Every state with its clock, for people; the documents print it.
+pub static STATES: &[StateRow] = &[
+    StateRow {
+        state: "starting",
+        clock: "first_event_timeout",
+        default: |clocks| clocks.first_event,
+        rings: "failed (`timeout`)",
+    },
+    StateRow {
+        state: "waiting for the model",
+        clock: "inter_event_silence_timeout",
+        default: |clocks| clocks.silence,
+        rings: "failed (`timeout`)",
+    },
+    StateRow {
+        state: "streaming",
+        clock: "inter_event_silence_timeout",
+        default: |clocks| clocks.silence,
+        rings: "failed (`timeout`)",
+    },
+    StateRow {
+        state: "running a tool",
+        clock: "tool_timeout",
+        default: |clocks| clocks.tool,
+        rings: "failed (`timeout`)",
+    },
+    StateRow {
+        state: "quiet after a tool",
+        clock: "post_tool_quiet_timeout",
+        default: |clocks| clocks.post_tool_quiet,
+        rings: "failed (`timeout`)",
+    },
+    StateRow {
+        state: "awaiting approval",
+        clock: "approval_timeout",
+        default: |clocks| clocks.approval,
+        rings: "the approval is declined, the turn goes on",
+    },
+    StateRow {
+        state: "awaiting a tool result",
+        clock: "caller_tool_timeout",
+        default: |clocks| clocks.caller_tool,
+        rings: "failed (`timeout`); the process is released, the history stays",
+    },
+    StateRow {
+        state: "retrying upstream",
+        clock: "retry_timeout",
+        default: |clocks| clocks.retry,
+        rings: "failed (`timeout`)",
+    },
+    StateRow {
+        state: "compacting",
+        clock: "compaction_timeout",
+        default: |clocks| clocks.compaction,
+        rings: "failed (`timeout`)",
+    },
+    StateRow {
+        state: "background work",
+        clock: "background_grace",
+        default: |clocks| clocks.background,
+        rings: "the work is stopped, the answer stands",
+    },
+    StateRow {
+        state: "any but awaiting and parked",
+        clock: "timeout",
+        default: |clocks| clocks.timeout,
+        rings: "failed (`timeout`)",
+    },
+];
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "starting",
+            Self::WaitingForModel => "waiting for the model",
+            Self::Streaming => "streaming",
+            Self::RunningTool(tool) => return write!(f, "running {tool}"),
+            Self::QuietAfterTool => "quiet after a tool",
+            Self::AwaitingApproval => "awaiting approval",
+            Self::AwaitingToolResult => "awaiting a tool result",
+            Self::Retrying => "retrying upstream",
+            Self::Compacting => "compacting",
+            Self::Background => "background work",
+        })
+    }
+}
+
+/// A clock that rang.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rang {
+    pub(super) state: State,
+    /// The setting that says how long.
+    pub(super) clock: &'static str,
+    pub(super) after: Duration,
+}
+
+impl fmt::Display for Rang {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.after.as_secs_f64();
+        write!(f, "{} for longer than {} ({seconds} s)", self.state, self.clock)
+    }
+}
+
+pub(super) struct Watchdog {
+    clocks: Clocks,
+    state: State,
+    /// When the current state's clock began to run.
+    since: Instant,
+    /// Tools that have started and not finished, oldest first.
+    tools: Vec<(ToolId, Arc<str>, Instant)>,
+    /// When the segment's cap began to run, less the time it stood still.
+    capped_since: Instant,
+    /// Since when the cap stands still.
+    still_since: Option<Instant>,
+    approvals: usize,
+    caller_tools: usize,
+}
+
+impl Watchdog {
+    pub(super) fn new(clocks: Clocks, now: Instant) -> Self {
+        Self {
+            clocks,
+            state: State::Starting,
+            since: now,
+            tools: Vec::new(),
+            capped_since: now,
+            still_since: None,
+            approvals: 0,
+            caller_tools: 0,
+        }
+    }
+
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Another segment of the same turn begins.
+    pub(super) fn restart(&mut self, now: Instant) {
+        *self = Self::new(self.clocks.clone(), now);
+    }
+
+    pub(super) fn event(&mut self, kind: &EventKind, now: Instant) {
+        let next = match kind {
+            EventKind::Started(_) => State::WaitingForModel,
+            EventKind::Delta { .. } | EventKind::Block { .. } | EventKind::Plan(_) => {
+                State::Streaming
+            }
+            EventKind::ToolCall(call) => {
+                self.tools.push((call.id.clone(), Arc::clone(&call.name), now));
+                State::RunningTool(Arc::clone(&call.name))
+            }
+            EventKind::ToolResult(result) => {
+                self.tools.retain(|(id, ..)| *id != result.id);
+                State::QuietAfterTool
+            }
+            // A sign of life, but not of progress: the state stays and its clock begins anew,
+            // except where the clock counts the whole of the state.
+            EventKind::Usage(_) | EventKind::Notice(_) | EventKind::Native { .. } => {
+                if self.counts_silence() {
+                    self.since = now;
+                }
+                return;
+            }
+            EventKind::Approval(_) | EventKind::Resolved(_) | EventKind::Finished(_) => return,
+        };
+        self.enter(next, now);
+    }
+
+    pub(super) fn activity(&mut self, activity: Activity, now: Instant) {
+        let next = match activity {
+            Activity::WaitingForModel => State::WaitingForModel,
+            Activity::Retrying => State::Retrying,
+            Activity::Compacting => State::Compacting,
+            Activity::Background => State::Background,
+        };
+        // Every further retry is the same waiting; its clock counts from the first one.
+        if self.state != next || self.counts_silence() {
+            self.enter(next, now);
+        }
+    }
+
+    pub(super) fn approval_asked(&mut self, now: Instant) {
+        self.approvals += 1;
+        self.enter(State::AwaitingApproval, now);
+    }
+
+    pub(super) fn approval_resolved(&mut self, now: Instant) {
+        self.approvals = self.approvals.saturating_sub(1);
+        self.resume(now);
+    }
+
+    pub(super) fn caller_tool_called(&mut self, now: Instant) {
+        self.caller_tools += 1;
+        self.enter(State::AwaitingToolResult, now);
+    }
+
+    pub(super) fn caller_tool_answered(&mut self, now: Instant) {
+        self.caller_tools = self.caller_tools.saturating_sub(1);
+        self.resume(now);
+    }
+
+    /// When the next clock rings, and which.
+    pub(super) fn next(&self) -> (Instant, Rang) {
+        let (clock, after) = self.clock();
+        let own = (self.since + after, Rang { state: self.state.clone(), clock, after });
+        let after = self.clocks.timeout;
+        let cap = Rang { state: self.state.clone(), clock: "timeout", after };
+        match self.still_since {
+            None if self.capped_since + after < own.0 => (self.capped_since + after, cap),
+            _ => own,
+        }
+    }
+
+    fn clock(&self) -> (&'static str, Duration) {
+        let clocks = &self.clocks;
+        match &self.state {
+            State::Starting => ("first_event_timeout", clocks.first_event),
+            State::WaitingForModel | State::Streaming => {
+                ("inter_event_silence_timeout", clocks.silence)
+            }
+            State::RunningTool(_) => ("tool_timeout", clocks.tool),
+            State::QuietAfterTool => ("post_tool_quiet_timeout", clocks.post_tool_quiet),
+            State::AwaitingApproval => ("approval_timeout", clocks.approval),
+            State::AwaitingToolResult => ("caller_tool_timeout", clocks.caller_tool),
+            State::Retrying => ("retry_timeout", clocks.retry),
+            State::Compacting => ("compaction_timeout", clocks.compaction),
+            State::Background => ("background_grace", clocks.background),
+        }
+    }
+
+    /// Clocks of silence begin anew with every sign of life; the others count a whole state.
+    fn counts_silence(&self) -> bool {
+        matches!(self.state, State::WaitingForModel | State::Streaming | State::QuietAfterTool)
+    }
+
+    fn is_awaiting(&self) -> bool {
+        matches!(self.state, State::AwaitingApproval | State::AwaitingToolResult)
+    }
+
+    fn enter(&mut self, mut next: State, mut since: Instant) {
+        let now = since;
+        if self.approvals > 0 {
+            next = State::AwaitingApproval;
+        } else if self.caller_tools > 0 {
+            next = State::AwaitingToolResult;
+        } else if let Some((_, name, started)) = self.tools.first() {
+            // While a tool runs, whatever else is heard, its own clock counts from its start.
+            next = State::RunningTool(Arc::clone(name));
+            since = *started;
+        }
+        if next == self.state && self.is_awaiting() {
+            return;
+        }
+        self.state = next;
+        self.since = since;
+        match (self.is_awaiting(), self.still_since) {
+            (true, None) => self.still_since = Some(now),
+            (false, Some(still)) => {
+                self.capped_since += now - still;
+                self.still_since = None;
+                // A tool that waited for its approval has not been running.
+                for (_, _, started) in &mut self.tools {
+                    *started += now - still.max(*started);
+                }
+                if let Some((_, _, started)) = self.tools.first() {
+                    self.since = *started;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Nobody is awaited any more, or somebody else still is.
+    fn resume(&mut self, now: Instant) {
+        self.enter(State::WaitingForModel, now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Questions of the program, and what the answers do.
+
+use std::sync::Arc;
+
+use angelia_core::{
+    model::{Answer, ApprovalKind, Decision, Status, Verdict},
+    ports::{Emitted, TurnControl},
+};
+use serde_json::json;
+
+use crate::harness::{Heard, Session, bash, call, on_both};
+
+async fn decide(session: &mut Session, prompt: &str, verdict: Verdict) -> Heard {
+    session
+        .say_watched(prompt, move |emitted, hands| {
+            if let Emitted::Ask(request) = emitted {
+                hands.decide(request, verdict);
+            }
+        })
+        .await
+}
+
+#[tokio::test]
+async fn real_verdicts_do_what_they_say() {
+    on_both(async |lab| {
+        let work = lab.place.work();
+        let mut session = lab.open(&lab.spec()).await;
+        let prompt = |name: &str| format!("{} ECHO:done", bash(&format!("mkdir {name}")));
+
+        let heard = decide(&mut session, &prompt("a-once"), Verdict::Once).await;
+        assert_eq!(heard.text(), "done");
+        let asked = heard.asked();
+        assert_eq!(asked.len(), 1);
+        assert_eq!(asked[0].subject.as_deref(), Some("mkdir a-once"));
+        assert_eq!(asked[0].tool_id.as_ref(), Some(&heard.tool_calls()[0].id));
+        assert!(heard.tool_results()[0].ok);
+        assert!(work.join("a-once").is_dir());
+
+        let heard = decide(&mut session, &prompt("b-deny"), Verdict::Deny).await;
+        assert_eq!(heard.text(), "done", "the agent goes on without it");
+        assert!(!heard.tool_results()[0].ok && !work.join("b-deny").exists());
+
+        let heard = decide(&mut session, &prompt("c-session"), Verdict::Session).await;
+        assert_eq!(heard.text(), "done");
+        std::fs::remove_dir(work.join("c-session")).unwrap();
+        let heard = decide(&mut session, &prompt("c-session"), Verdict::Deny).await;
+        assert_eq!(heard.text(), "done");
+        assert_eq!(heard.asked().len(), 0, "it was allowed for the session");
+        assert!(work.join("c-session").is_dir());
+        assert!(!work.join(".claude").exists(), "nothing is written into the project");
+
+        let heard = decide(&mut session, &prompt("d-stop"), Verdict::Stop).await;
+        assert_eq!(heard.ended.status, Status::Interrupted, "{heard:#?}");
+        assert!(!work.join("d-stop").exists());
+        assert_eq!(session.say("ECHO:next").await.text(), "next");
+        session.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn real_an_interrupt_withdraws_the_question() {
+    on_both(async |lab| {
+        let mut session = lab.open(&lab.spec()).await;
+        let heard = session
+            .say_watched(&bash("mkdir never"), |emitted, hands| {
+                if let Emitted::Ask(_) = emitted {
+                    hands.cancel.cancel();
+                }
+            })
+            .await;
+        assert_eq!(heard.ended.status, Status::Interrupted);
+        let withdrawn = (heard.emitted.iter()).any(|one| matches!(one, Emitted::Withdraw(_)));
+        assert!(withdrawn, "{heard:#?}");
+        assert_eq!(session.say("ECHO:next").await.text(), "next");
+        session.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn real_typed_answers_reach_the_model() {
+    on_both(async |lab| {
+        let mut session = lab.open(&lab.spec()).await;
+        let question = json!({"questions": [{"question": "Which colour?", "header": "Colour",
+            "multiSelect": false, "options": [
+                {"label": "Red", "description": "like a rose"},
+                {"label": "Blue", "description": "like the sea"}]}]});
+        let heard = session
+            .say_watched(&call("AskUserQuestion", &question), |emitted, hands| {
+                if let Emitted::Ask(request) = emitted {
+                    let ApprovalKind::Question(questions) = &request.kind else {
+                        panic!("not a question: {request:#?}");
+                    };
+                    assert_eq!(&*questions[0].options[1].label, "Blue");
+                    let mut decision = Decision::new(Verdict::Once, "test");
+                    decision.answers.push(Answer {
+                        question: Arc::clone(&questions[0].text),
+                        answer: "Blue".into(),
+                    });
+                    let key = Arc::clone(&request.key);
+                    hands.tell(TurnControl::Decide { key, decision });
+                }
+            })
+            .await;
+        heard.text();
+        let result = &heard.tool_results()[0];
+        assert!(result.ok && result.output.contains("Blue"), "{result:#?}");
+        session.close().await;
+    })
+    .await;
+}

@@ -1,0 +1,228 @@
+//! Conversations that outlive their process: resumed, lost, carried in, copied, forgotten.
+
+use angelia_core::model::{Content, Message, NativeSessionId, Part, Role, SystemPrompt, ToolId};
+use serde_json::{Value, json};
+
+use crate::harness::{Lab, on_both};
+
+/// What the model was told, without what the program adds.
+fn roles_and_words(request: &Value) -> Vec<(String, String)> {
+    let mut said = Vec::new();
+    for message in request["messages"].as_array().unwrap() {
+        let role = message["role"].as_str().unwrap().to_owned();
+        let blocks = match &message["content"] {
+            Value::String(text) => vec![json!({"type": "text", "text": text})],
+            blocks => blocks.as_array().unwrap().clone(),
+        };
+        for block in blocks {
+            let words = match block["type"].as_str().unwrap() {
+                "text" => block["text"].as_str().unwrap().to_owned(),
+                "tool_use" => format!("use {} {}", block["name"], block["input"]),
+                "tool_result" => format!("result {}", block["content"]),
+                other => other.to_owned(),
+            };
+            if role != "system" && !words.contains("<system-reminder>") {
+                said.push((role.clone(), words));
+            }
+        }
+    }
+    said
+}
+
+fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    list.iter()
+        .map(|(role, words)| ((*role).to_owned(), (*words).to_owned()))
+        .collect()
+}
+
+#[tokio::test]
+async fn real_a_conversation_resumes_with_everything_it_had() {
+    on_both(async |lab| {
+        let mut spec = lab.spec();
+        spec.system = SystemPrompt::Append("MARK-OF-THE-PROMPT".into());
+        let mut session = lab.open(&spec).await;
+        let first = session.say("ECHO:one").await;
+        let before = lab.last_request();
+        session.close().await;
+
+        let mut session = lab.resume(&spec, &first.native()).await;
+        let second = session.say("ECHO:two").await;
+        assert_eq!(second.text(), "two");
+        assert!(second.started().resumed);
+        assert_eq!(second.native(), first.native());
+        let after = lab.last_request();
+        assert_eq!(after["model"], before["model"]);
+        assert_eq!(after["tools"], before["tools"]);
+        assert!(after["system"].to_string().contains("MARK-OF-THE-PROMPT"));
+        assert_eq!(
+            roles_and_words(&after),
+            pairs(&[("user", "ECHO:one"), ("assistant", "one"), ("user", "ECHO:two")])
+        );
+        assert_eq!(second.usage().prefix_sha256, first.usage().prefix_sha256);
+        assert!(second.usage().input_tokens < 100, "not the first turn's again");
+        session.close().await;
+
+        // Switched off, every process starts anew.
+        spec.resume = false;
+        let mut session = lab.resume(&spec, &first.native()).await;
+        let third = session.say("ECHO:three").await;
+        assert_ne!(third.native(), first.native());
+        assert!(!third.started().resumed);
+        session.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn real_new_sessions_have_ids_of_their_own() {
+    on_both(async |lab| {
+        let mut seen: Vec<NativeSessionId> = Vec::new();
+        for _ in 0..2 {
+            let mut session = lab.open(&lab.spec()).await;
+            let native = session.say("hello").await.native();
+            assert!(!seen.contains(&native));
+            seen.push(native);
+            session.close().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn real_a_lost_conversation_starts_anew_and_says_so() {
+    on_both(async |lab| {
+        let mut session = lab.open(&lab.spec()).await;
+        let native = session.say("ECHO:one").await.native();
+        session.close().await;
+        lab.executor.forget(&lab.spec(), &native).await.unwrap();
+        let left = walk(&lab.place.home().join(".claude"), native.as_str());
+        assert_eq!(left, Vec::<String>::new());
+
+        let mut session = lab.resume(&lab.spec(), &native).await;
+        let heard = session.say("ECHO:two").await;
+        assert_eq!(heard.text(), "two");
+        assert_ne!(heard.native(), native);
+        assert!(!heard.started().resumed);
+        assert_eq!(&*heard.notices()[0].code, "resume_lost");
+        assert_eq!(session.say("ECHO:three").await.notices().len(), 0);
+        session.close().await;
+    })
+    .await;
+}
+
+/// Every file or folder below whose name contains the text.
+fn walk(folder: &std::path::Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.contains(text) {
+            found.push(name);
+        }
+        found.extend(walk(&entry.path(), text));
+    }
+    found
+}
+
+#[tokio::test]
+async fn real_a_copied_conversation_goes_its_own_way() {
+    on_both(async |lab| {
+        let spec = lab.spec();
+        let mut session = lab.open(&spec).await;
+        let native = session.say("ECHO:one").await.native();
+        let copy = lab.executor.fork(&spec, &native).await.unwrap();
+        assert_ne!(copy, native);
+        session.say("ECHO:only in the first").await;
+        session.close().await;
+
+        let mut session = lab.resume(&spec, &copy).await;
+        let heard = session.say("ECHO:only in the copy").await;
+        assert_eq!(heard.native(), copy);
+        assert_eq!(
+            roles_and_words(&lab.last_request()),
+            pairs(&[
+                ("user", "ECHO:one"),
+                ("assistant", "one"),
+                ("user", "ECHO:only in the copy")
+            ])
+        );
+        session.close().await;
+
+        let mut session = lab.resume(&spec, &native).await;
+        session.say("ECHO:three").await;
+        let said = roles_and_words(&lab.last_request());
+        assert!(said.iter().any(|(_, words)| words == "only in the first"));
+        assert!(!said.iter().any(|(_, words)| words == "only in the copy"));
+        session.close().await;
+        let unknown = NativeSessionId::new("00000000-0000-4000-8000-000000000000");
+        assert!(lab.executor.fork(&spec, &unknown).await.is_err());
+    })
+    .await;
+}
+
+pub(crate) fn history() -> Vec<Message> {
+    let text = |text: &str| Part::Content(Content::text(text));
+    let message = |role, parts| Message { role, parts };
+    let input = serde_json::value::to_raw_value(&json!({"q": "x"})).unwrap();
+    vec![
+        message(Role::User, vec![text("carried one")]),
+        message(
+            Role::Assistant,
+            vec![
+                text("carried two"),
+                Part::ToolUse {
+                    id: ToolId::new("toolu_carried"),
+                    name: "lookup".into(),
+                    input: input.into(),
+                },
+            ],
+        ),
+        message(
+            Role::User,
+            vec![Part::ToolResult {
+                id: ToolId::new("toolu_carried"),
+                ok: true,
+                content: vec![Content::text("carried three")],
+            }],
+        ),
+        message(Role::Assistant, vec![text("carried four")]),
+    ]
+}
+
+pub(crate) fn assert_carried(lab: &Lab, new: &str) {
+    let said = roles_and_words(&lab.last_request());
+    assert_eq!(
+        said,
+        pairs(&[
+            ("user", "carried one"),
+            ("assistant", "carried two"),
+            ("assistant", r#"use "mcp__client__lookup" {"q":"x"}"#),
+            ("user", r#"result [{"text":"carried three","type":"text"}]"#),
+            ("assistant", "carried four"),
+            ("user", new),
+        ])
+    );
+}
+
+#[tokio::test]
+async fn real_a_carried_history_arrives_with_its_true_roles() {
+    on_both(async |lab| {
+        let mut spec = lab.spec();
+        spec.history = history();
+        let mut session = lab.open(&spec).await;
+        let heard = session.say("ECHO:new").await;
+        assert_eq!(heard.text(), "new");
+        assert!(heard.notices().is_empty(), "{heard:#?}");
+        assert!(!heard.started().resumed);
+        assert_carried(&lab, "ECHO:new");
+        let native = heard.native();
+        session.close().await;
+
+        // From then on it is a conversation like any other.
+        let mut session = lab.resume(&spec, &native).await;
+        session.say("ECHO:newer").await.text();
+        let said = roles_and_words(&lab.last_request());
+        assert_eq!(said.len(), 8, "{said:#?}");
+        session.close().await;
+    })
+    .await;
+}

@@ -1,0 +1,79 @@
+//! Text that acts: for the owner it does, for everybody else it never does, wherever it stands.
+
+use std::fs;
+
+use angelia_core::model::{Content, Origin};
+use serde_json::json;
+
+use crate::harness::{Lab, Session, on_both};
+
+fn secret(lab: &Lab) -> String {
+    let path = lab.place.work().join("secret.txt");
+    fs::write(&path, "CONTENT-OF-THE-FILE").unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+async fn send(session: &mut Session, origin: Origin, input: Vec<Content>) {
+    session
+        .turn(origin, input, Box::new(|_, _| {}))
+        .await
+        .text();
+}
+
+#[tokio::test]
+async fn real_the_owners_text_acts() {
+    on_both(async |lab| {
+        let path = secret(&lab);
+        let mut session = lab.open(&lab.spec()).await;
+        session.say(&format!("ECHO:x @{path}")).await.text();
+        assert!(lab.last_request().to_string().contains("CONTENT-OF-THE-FILE"));
+        let requests = lab.server.model_requests().len();
+        let heard = session.say("/cost").await;
+        assert!(heard.text().contains("Total cost"), "{heard:#?}");
+        assert_eq!(lab.server.model_requests().len(), requests);
+        session.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn real_text_from_outside_never_acts() {
+    on_both(async |lab| {
+        let path = secret(&lab);
+        let mut session = lab.open(&lab.spec()).await;
+        let mut expected = 0;
+        for text in [
+            format!("@{path}"),
+            format!("ECHO:see @{path} there"),
+            format!("ECHO:see\n@\"{path}\""),
+            format!("ECHO:see\u{3000}@{path}"),
+            format!("ECHO:see\u{3002}@{path}"),
+            "ECHO:@secret.txt".to_owned(),
+            "/cost".to_owned(),
+            "/context".to_owned(),
+            " /cost".to_owned(),
+            "/clear".to_owned(),
+            "/nonsense at all".to_owned(),
+        ] {
+            session.say_remotely(&text).await.text();
+            expected += 1;
+            let request = lab.last_request().to_string();
+            assert_eq!(lab.server.model_requests().len(), expected, "{text}");
+            assert!(!request.contains("CONTENT-OF-THE-FILE"), "{text}");
+            assert!(request.contains(&json!(text).to_string()), "byte-exact: {text}");
+        }
+        let text = Content::text;
+        let mention = format!("@{path}");
+        for input in [
+            vec![text("ECHO:a"), text(mention.as_str())],
+            vec![text(mention.as_str()), text("ECHO:a")],
+            vec![text("ECHO:a"), text(mention.as_str()), text("/cost")],
+        ] {
+            send(&mut session, Origin::Remote, input).await;
+            let request = lab.last_request().to_string();
+            assert!(!request.contains("CONTENT-OF-THE-FILE"));
+        }
+        session.close().await;
+    })
+    .await;
+}

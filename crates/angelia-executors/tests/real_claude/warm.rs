@@ -1,0 +1,69 @@
+//! Processes that were started before they were needed.
+
+use std::time::{Duration, Instant};
+
+use angelia_core::model::{Mode, SessionSpec, SystemPrompt};
+use angelia_testkit::real::RealClaude;
+
+use crate::harness::{DEADLINE, Heard, Lab};
+
+/// Opens sessions until one was warm; the pool says nothing about itself from outside.
+async fn until_warm(lab: &Lab, spec: &SessionSpec) -> Heard {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let mut session = lab.open(spec).await;
+        let heard = session.say("ECHO:warm").await;
+        session.close().await;
+        if heard.started().warm {
+            return heard;
+        }
+        assert!(Instant::now() < deadline, "never warm");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test]
+async fn real_warm_processes_of_both_modes() {
+    for claude in RealClaude::all().unwrap() {
+        let lab = Lab::keeping_warm(&claude);
+        let mut spec = lab.spec();
+        spec.warm = 1;
+        lab.executor.warm_up(&spec);
+        let first = until_warm(&lab, &spec).await;
+        assert_eq!(first.text(), "warm");
+        assert_eq!(first.usage().lane.as_deref(), Some("api_key"));
+
+        // Another profile of the same shape says its own name.
+        spec.profile = "other".into();
+        let other = until_warm(&lab, &spec).await;
+        assert_eq!(&*other.started().profile, "other");
+        assert_ne!(other.native(), first.native());
+
+        // In model mode the prompt comes with the request.
+        spec.mode = Mode::Model;
+        until_warm(&lab, &spec).await;
+        spec.system = SystemPrompt::Replace("PROMPT-OF-THE-REQUEST".into());
+        let heard = until_warm(&lab, &spec).await;
+        assert_eq!(heard.text(), "warm");
+        assert_eq!(heard.usage().lane.as_deref(), Some("api_key"));
+        let system = lab.last_request()["system"].to_string();
+        assert!(system.contains("PROMPT-OF-THE-REQUEST"), "{system}");
+
+        lab.executor.close().await;
+        assert!(lab.tasks.shutdown(Duration::from_secs(10)).await);
+        assert_eq!(marked_processes(&lab), Vec::<String>::new());
+    }
+}
+
+/// Processes that carry a mark of this lab's.
+fn marked_processes(lab: &Lab) -> Vec<String> {
+    let mark = format!("ANGELIA_AGENT=test-home:{}:", lab.host.owner_id);
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter(|entry| {
+            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&mark)
+        })
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}

@@ -1,0 +1,433 @@
+//! The client against the real HTTP frontend over a real socket, with an agent on strings and a
+//! line between them that can be cut.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use angelia_backends::store::MemoryStore;
+use angelia_core::{
+    engine::{Engine, Limits, Parts},
+    model::{
+        Answer, ApprovalKind, ApprovalRequest, Decision, EventKind, Failure, Mode, Origin,
+        SessionSpec, Status, ToolClass, TurnEvent, Verdict,
+    },
+    ports::{BoxFuture, Emitted, Ended, ProfileSummary, Profiles, TurnControl, Wanted},
+    task::Tasks,
+};
+use angelia_frontends::http::{ApiState, OwnerToken, serve_unix};
+use angelia_testkit::puppet::{Puppet, Strings};
+use tokio::{
+    io::copy_bidirectional,
+    net::{UnixListener, UnixStream},
+    time::{Instant, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{ClientError, Daemon, Events, NewSessionRequest};
+use crate::{
+    cli::error::{CommandError, Exit},
+    clock::SystemClock,
+};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+struct Stage {
+    strings: Strings,
+    engine: Engine,
+    doors: Tasks,
+    folder: tempfile::TempDir,
+}
+
+struct OneProfile;
+
+impl Profiles for OneProfile {
+    fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
+        let cwd = wanted.cwd.unwrap_or_else(|| PathBuf::from("/project"));
+        let trust = wanted.at_terminal;
+        let model = wanted.model;
+        Box::pin(async move {
+            Ok(SessionSpec {
+                trust,
+                model,
+                ..SessionSpec::new("puppet", cwd)
+            })
+        })
+    }
+
+    fn list(&self) -> Vec<ProfileSummary> {
+        vec![ProfileSummary {
+            name: "default".into(),
+            executor: "puppet".into(),
+            mode: Mode::Agent,
+            model: None,
+        }]
+    }
+}
+
+impl Stage {
+    fn new() -> Self {
+        let (puppet, strings) = Puppet::new();
+        let engine = Engine::new(Parts {
+            store: Arc::new(MemoryStore::new()),
+            clock: Arc::new(SystemClock),
+            executors: vec![puppet],
+            limits: Limits::default(),
+            tasks: Tasks::new(),
+        });
+        let stage = Self {
+            strings,
+            engine,
+            doors: Tasks::new(),
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let state = Arc::new(ApiState {
+            engine: stage.engine.clone(),
+            profiles: Arc::new(OneProfile),
+            token: OwnerToken::new("unused"),
+            version: "1.2.3".into(),
+            config_sha256: "c0ffee".into(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+        });
+        let listener = UnixListener::bind(stage.socket()).unwrap();
+        serve_unix(listener, state, &stage.doors);
+        stage
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("angelia.sock")
+    }
+
+    async fn daemon(&self) -> Daemon {
+        Daemon::connect(&self.socket()).await.unwrap()
+    }
+
+    /// A second way to the same daemon: whoever goes there is cut off when the test says so.
+    fn cuttable(&self) -> Line {
+        let line = Line {
+            socket: self.folder.path().join("line.sock"),
+            cut: Arc::default(),
+            tasks: Tasks::new(),
+        };
+        let listener = UnixListener::bind(&line.socket).unwrap();
+        let (tasks, cut, target) = (line.tasks.clone(), Arc::clone(&line.cut), self.socket());
+        line.tasks.spawn_until_stopped(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let now = CancellationToken::clone(&cut.lock().unwrap());
+                let target = target.clone();
+                tasks.spawn_until_stopped(async move {
+                    let mut far = UnixStream::connect(target).await.unwrap();
+                    now.run_until_cancelled(copy_bidirectional(&mut near, &mut far))
+                        .await;
+                });
+            }
+        });
+        line
+    }
+}
+
+struct Line {
+    socket: PathBuf,
+    cut: Arc<std::sync::Mutex<CancellationToken>>,
+    tasks: Tasks,
+}
+
+impl Line {
+    /// Ends every connection there is; new ones are possible.
+    fn cut(&self) {
+        std::mem::take(&mut *self.cut.lock().unwrap()).cancel();
+    }
+
+    /// Ends everything, for good.
+    async fn remove(&self) {
+        std::fs::remove_file(&self.socket).unwrap();
+        assert!(self.tasks.shutdown(DEADLINE).await);
+    }
+}
+
+async fn next(events: &mut Events) -> Vec<TurnEvent> {
+    let next = timeout(DEADLINE, events.next()).await.unwrap();
+    next.unwrap().expect("the turn goes on")
+}
+
+async fn rest(events: &mut Events) -> Vec<TurnEvent> {
+    let mut all = Vec::new();
+    while let Some(some) = timeout(DEADLINE, events.next()).await.unwrap().unwrap() {
+        all.extend(some);
+    }
+    all
+}
+
+fn seqs(events: &[TurnEvent]) -> Vec<u64> {
+    events.iter().map(|event| event.seq).collect()
+}
+
+#[tokio::test]
+async fn where_nobody_listens_there_is_no_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let stale = std::os::unix::net::UnixListener::bind(path("stale")).unwrap();
+    drop(stale);
+    std::fs::write(path("file"), "").unwrap();
+    std::fs::create_dir(path("folder")).unwrap();
+    let began = Instant::now();
+    for name in [
+        "absent",
+        "stale",
+        "file",
+        "folder",
+        "absent/below",
+        &"x".repeat(200),
+    ] {
+        assert!(Daemon::connect(&path(name)).await.is_none(), "{name}");
+    }
+    assert!(began.elapsed() < Duration::from_millis(100));
+    assert!(Daemon::connect(Path::new("")).await.is_none());
+}
+
+#[tokio::test]
+async fn the_daemon_says_who_it_is() {
+    let stage = Stage::new();
+    let hello = stage.daemon().await.hello().await.unwrap();
+    assert_eq!(hello.version, "1.2.3");
+    assert_eq!(hello.config_sha256.as_deref(), Some("c0ffee"));
+    assert_eq!(hello.pid, Some(std::process::id()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_hangs_is_given_up_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("angelia.sock");
+    let _never_accepts = UnixListener::bind(&socket).unwrap();
+    let daemon = Daemon::connect(&socket).await.unwrap();
+    let began = Instant::now();
+    let error = daemon.hello().await.unwrap_err();
+    assert!(matches!(error, ClientError::Silent), "{error}");
+    assert_eq!(began.elapsed().as_secs(), 2);
+}
+
+#[tokio::test]
+async fn sessions_are_made_found_forked_and_deleted() {
+    let stage = Stage::new();
+    let daemon = stage.daemon().await;
+    let new = NewSessionRequest {
+        model: Some("oak".to_owned()),
+        cwd: Some(PathBuf::from("/elsewhere")),
+        name: Some("my work/ä?&=%".to_owned()),
+        at_terminal: true,
+        ..NewSessionRequest::default()
+    };
+    assert!(daemon.named("my work/ä?&=%").await.unwrap().is_none());
+    let session = daemon.create_session(&new).await.unwrap();
+    assert_eq!(session.model.as_deref(), Some("oak"));
+    assert_eq!(session.cwd, Path::new("/elsewhere"));
+    let spec = stage.engine.session(session.id).await.unwrap().spec;
+    assert!(spec.trust, "at a terminal");
+    assert_eq!(
+        daemon.named("my work/ä?&=%").await.unwrap().as_ref(),
+        Some(&session)
+    );
+    assert_eq!(
+        daemon.session(&session.id.to_string()).await.unwrap(),
+        session
+    );
+    let forked = daemon.fork(session.id).await.unwrap();
+    assert_eq!(forked.forked_from, Some(session.id));
+    daemon.delete(session.id).await.unwrap();
+    for gone in [session.id.to_string(), "no id/at all".to_owned()] {
+        let error = CommandError::from(daemon.session(&gone).await.unwrap_err());
+        assert_eq!(error.exit, Exit::Failed);
+        assert_eq!(error.message, "no such session");
+        assert!(error.hint.is_some());
+    }
+    let elsewhere = NewSessionRequest::default();
+    let elsewhere = daemon.create_session(&elsewhere).await.unwrap();
+    assert!(!stage.engine.session(elsewhere.id).await.unwrap().spec.trust);
+}
+
+#[tokio::test]
+async fn a_turn_is_followed_decided_and_ends() {
+    let stage = Stage::new();
+    let daemon = stage.daemon().await;
+    let session = daemon
+        .create_session(&NewSessionRequest::default())
+        .await
+        .unwrap();
+    let turn = daemon.submit(session.id, "paint it", true).await.unwrap();
+    assert_eq!(turn.status, "running");
+    let mut run = stage.strings.next_run().await;
+    assert_eq!(run.turn.options.origin, Origin::Owner);
+    assert!(run.turn.options.can_ask);
+    let mut events = daemon.events(turn.id, 0).await.unwrap();
+    run.start().await;
+    let request = ApprovalRequest {
+        key: "key-1".into(),
+        kind: ApprovalKind::Tool,
+        tool_id: None,
+        tool_name: "brush".into(),
+        class: ToolClass::Edit,
+        subject: None,
+        title: "paint".into(),
+        detail: "red".into(),
+        input: serde_json::from_str("{}").unwrap(),
+    };
+    run.emit(vec![Emitted::Ask(request)]).await;
+    let approval = loop {
+        let some = next(&mut events).await;
+        if let Some(EventKind::Approval(approval)) = some.last().map(|event| &event.kind) {
+            break approval.clone();
+        }
+    };
+    assert_eq!(&*approval.title, "paint");
+    let mut decision = Decision::new(Verdict::Once, "owner").with_note("but carefully");
+    decision.answers.push(Answer {
+        question: "how?".into(),
+        answer: "slowly".into(),
+    });
+    // Beside the events, on another connection.
+    daemon.decide(approval.id, &decision).await.unwrap();
+    let Some(TurnControl::Decide { decision: told, .. }) = run.io.control.recv().await else {
+        panic!("the agent is told");
+    };
+    assert_eq!(told, decision);
+    let late = daemon.decide(approval.id, &decision).await.unwrap_err();
+    assert_eq!(CommandError::from(late).exit, Exit::Failed);
+    run.complete("painted");
+    let all = rest(&mut events).await;
+    let Some(EventKind::Finished(outcome)) = all.last().map(|event| &event.kind) else {
+        panic!("{all:?}");
+    };
+    assert_eq!(
+        (&outcome.status, &*outcome.text),
+        (&Status::Completed, "painted")
+    );
+    assert!(events.next().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_turn_is_interrupted_and_cannot_be_twice() {
+    let stage = Stage::new();
+    let daemon = stage.daemon().await;
+    let session = daemon
+        .create_session(&NewSessionRequest::default())
+        .await
+        .unwrap();
+    for kill in [false, true] {
+        let turn = daemon.submit(session.id, "wait", false).await.unwrap();
+        let run = stage.strings.next_run().await;
+        assert!(!run.turn.options.can_ask);
+        let mut events = daemon.events(turn.id, 0).await.unwrap();
+        daemon.interrupt(turn.id, kill).await.unwrap();
+        if !kill {
+            run.io.cancel.cancelled().await;
+            run.end(Ended {
+                status: Status::Interrupted,
+                text: None,
+                reason: "asked to".into(),
+            });
+        }
+        let all = rest(&mut events).await;
+        let last = all.last().map(|event| &event.kind);
+        let Some(EventKind::Finished(outcome)) = last else {
+            panic!("{all:?}");
+        };
+        assert_eq!(outcome.status, Status::Interrupted);
+        assert!(daemon.interrupt(turn.id, kill).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_cut_line_loses_and_repeats_nothing() {
+    let stage = Stage::new();
+    let line = stage.cuttable();
+    let daemon = Daemon::connect(&line.socket).await.unwrap();
+    let session = daemon
+        .create_session(&NewSessionRequest::default())
+        .await
+        .unwrap();
+    let turn = daemon.submit(session.id, "talk", true).await.unwrap();
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    let mut events = daemon.events(turn.id, 0).await.unwrap();
+    let mut seen = next(&mut events).await;
+    for block in 0..20 {
+        run.say(block, "something").await;
+        if block % 2 == 0 {
+            line.cut();
+        }
+        seen.extend(next(&mut events).await);
+        if block % 3 == 0 {
+            line.cut();
+        }
+    }
+    // Also the connection kept for questions has been cut.
+    daemon.hello().await.unwrap();
+    run.complete("done");
+    seen.extend(rest(&mut events).await);
+    assert_eq!(seqs(&seen), (1..=42).collect::<Vec<_>>());
+    // From the middle, and from beyond the end.
+    let mut tail = daemon.events(turn.id, 41).await.unwrap();
+    assert_eq!(seqs(&rest(&mut tail).await), [42]);
+    let mut nothing = daemon.events(turn.id, 42).await.unwrap();
+    assert!(rest(&mut nothing).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_stays_away_is_missed_for_a_while() {
+    let stage = Stage::new();
+    let line = stage.cuttable();
+    let daemon = Daemon::connect(&line.socket).await.unwrap();
+    let session = daemon
+        .create_session(&NewSessionRequest::default())
+        .await
+        .unwrap();
+    let turn = daemon.submit(session.id, "talk", true).await.unwrap();
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    let mut events = daemon.events(turn.id, 0).await.unwrap();
+    next(&mut events).await;
+    line.remove().await;
+    let began = Instant::now();
+    let error = events.next().await.unwrap_err();
+    assert!(matches!(error, ClientError::Gone(_)), "{error}");
+    assert!(began.elapsed() >= Duration::from_secs(10));
+    assert_eq!(CommandError::from(error).exit, Exit::TryLater);
+    let error = CommandError::from(daemon.hello().await.unwrap_err());
+    assert_eq!(error.exit, Exit::TryLater);
+}
+
+/// Whoever shows a turn also waits for keys and signals, and drops the wait each time.
+#[tokio::test]
+async fn a_wait_that_is_dropped_loses_nothing() {
+    let stage = Stage::new();
+    let daemon = stage.daemon().await;
+    let session = daemon
+        .create_session(&NewSessionRequest::default())
+        .await
+        .unwrap();
+    let turn = daemon.submit(session.id, "talk", true).await.unwrap();
+    let run = stage.strings.next_run().await;
+    let mut events = daemon.events(turn.id, 0).await.unwrap();
+    run.start().await;
+    for block in 0..50 {
+        run.say(block, "something").await;
+    }
+    run.complete("done");
+    let mut seen = Vec::new();
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        assert!(Instant::now() < deadline);
+        tokio::select! {
+            biased;
+            some = events.next() => match some.unwrap() {
+                Some(some) => seen.extend(some),
+                None => break,
+            },
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    assert_eq!(seqs(&seen), (1..=102).collect::<Vec<_>>());
+}

@@ -1,0 +1,79 @@
+//! The daemon's `/api` by hand: one request per connection.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    path::Path,
+};
+
+use serde_json::{Value, json};
+
+use crate::stage::Machine;
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+fn request(method: &str, path: &str, body: &Value, extra: &str) -> String {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{extra}\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn read(mut stream: impl std::io::Read) -> Answer {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, body: serde_json::from_str(body).unwrap_or_default() }
+}
+
+pub(crate) fn ask(socket: &Path, method: &str, path: &str, body: &Value) -> Answer {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(request(method, path, body, "").as_bytes()).unwrap();
+    read(stream)
+}
+
+/// Over TCP, with a header of the test's choice.
+pub(crate) fn ask_tcp(machine: &Machine, path: &str, header: &str) -> Answer {
+    let address = std::fs::read_to_string(machine.home().join("run/http.addr")).unwrap();
+    let mut stream = TcpStream::connect(address.trim()).unwrap();
+    stream.write_all(request("GET", path, &Value::Null, header).as_bytes()).unwrap();
+    read(stream)
+}
+
+/// A new session; its id.
+pub(crate) fn session(machine: &Machine, socket: &Path, profile: &str) -> String {
+    let body = json!({"profile": profile, "cwd": machine.work()});
+    let made = ask(socket, "POST", "/api/sessions", &body);
+    assert_eq!(made.status, 201, "{made:?}");
+    made.body["id"].as_str().unwrap().to_owned()
+}
+
+/// Hands a turn in and does not wait for it; its id.
+pub(crate) fn submit(socket: &Path, session: &str, input: &str) -> String {
+    let path = format!("/api/sessions/{session}/turns");
+    let taken = ask(socket, "POST", &path, &json!({"input": input}));
+    assert_eq!(taken.status, 202, "{taken:?}");
+    taken.body["id"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn turn(socket: &Path, id: &str) -> Value {
+    ask(socket, "GET", &format!("/api/turns/{id}"), &Value::Null).body
+}
+
+/// Waits for a turn's end by following its events.
+pub(crate) fn follow(socket: &Path, id: &str) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let path = format!("/api/turns/{id}/events");
+    stream.write_all(request("GET", &path, &Value::Null, "").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}

@@ -1,0 +1,28 @@
+//! The program as people and scripts use it: `angelia`, its commands and its daemon, in a home of
+//! its own, with a cleared environment, offline.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod agents;
+mod bad_agent;
+mod bad_disk;
+mod bad_input;
+mod bad_records;
+mod checklist;
+mod daemon;
+mod demo;
+mod exits;
+mod http;
+mod killed;
+mod sessions;
+mod settings;
+mod stage;
+mod stopping;
+mod terminal;
+mod transcript;
+mod turns;
+mod two_at_once;

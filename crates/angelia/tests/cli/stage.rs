@@ -1,0 +1,316 @@
+//! A machine of its own for every test: home, working folder, environment, and the program in it.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::{Read, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use angelia_testkit::isolated::Isolated;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::transcript::Transcript;
+
+/// Longer than anything takes, also on a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Machine {
+    pub(crate) place: Isolated,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl Machine {
+    /// Nothing is installed: the search path leads nowhere.
+    pub(crate) fn new() -> Self {
+        let place = Isolated::new().unwrap();
+        let mut machine = Self { environment: place.environment(), place };
+        machine.set("PATH", machine.place.root().join("bin"));
+        machine
+    }
+
+    /// With a shell and its tools.
+    pub(crate) fn with_shell() -> Self {
+        let mut machine = Self::new();
+        machine.set("PATH", "/usr/local/bin:/usr/bin:/bin");
+        machine
+    }
+
+    /// Sets a variable of every program started from now on.
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.push((name.into(), value.into()));
+    }
+
+    /// Angelia's own folder.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.place.home().join(".angelia")
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.place.work()
+    }
+
+    pub(crate) fn configure(&self, yaml: &str) {
+        fs::create_dir_all(self.home()).unwrap();
+        fs::write(self.home().join("config.yaml"), yaml).unwrap();
+    }
+
+    /// A program that may misuse `angelia`: in this machine's environment and working folder.
+    pub(crate) fn program(&self, program: impl AsRef<OsStr>) -> Command {
+        #[expect(clippy::disallowed_methods, reason = "starting the program is what is tested")]
+        let mut command = Command::new(program);
+        command.env_clear().envs(self.environment.iter().cloned());
+        command.current_dir(self.work());
+        command
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.program(ANGELIA);
+        command.args(arguments);
+        command
+    }
+
+    /// Runs a shell's script; `$ANGELIA` is the program.
+    pub(crate) fn shell(&self, script: &str) -> Ran {
+        let mut command = self.program("/bin/sh");
+        command.args(["-c", script]).env("ANGELIA", ANGELIA);
+        Running::of(command, Stdio::null()).wait()
+    }
+
+    /// Runs a command to its end; there is nothing on stdin.
+    pub(crate) fn angelia(&self, arguments: &[&str]) -> Ran {
+        self.start(arguments).wait()
+    }
+
+    pub(crate) fn angelia_with_input(&self, arguments: &[&str], input: &[u8]) -> Ran {
+        let mut running = Running::of(self.command(arguments), Stdio::piped());
+        let mut stdin = running.child.stdin.take().unwrap();
+        // Who has read enough closes the pipe: that is for the test to see in what was printed.
+        let _closed = stdin.write_all(input);
+        drop(stdin);
+        running.wait()
+    }
+
+    /// One turn, as events.
+    pub(crate) fn turn(&self, arguments: &[&str]) -> Transcript {
+        let ran = self.angelia(&[&["run", "--json"], arguments].concat());
+        Transcript::read(&ran.stdout)
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        Running::of(self.command(arguments), Stdio::null())
+    }
+
+    pub(crate) fn serve(&self) -> Serving {
+        self.serve_with(&["--listen", "127.0.0.1:0"])
+    }
+
+    pub(crate) fn serve_with(&self, arguments: &[&str]) -> Serving {
+        let running = self.start(&[&["serve"], arguments].concat());
+        let address = self.home().join("run/http.addr");
+        let pid = running.pid();
+        let is_ready = || {
+            let ours = fs::read_to_string(self.home().join("run/angelia.pid"));
+            ours.is_ok_and(|text| text.trim() == pid.to_string()) && address.exists()
+        };
+        let mut running = running;
+        until("the daemon is ready", || {
+            if let Some(status) = running.child.try_wait().unwrap() {
+                panic!("the daemon ended with {status}: {}", running.stderr());
+            }
+            is_ready()
+        });
+        Serving { running, socket: self.home().join("run/angelia.sock") }
+    }
+
+    /// Every event of every turn of a session, turn by turn.
+    pub(crate) fn export(&self, session: &str) -> Vec<Transcript> {
+        let exported = self.angelia(&["sessions", "export", session]);
+        exported.is(0);
+        Transcript::read_export(&exported.stdout)
+    }
+
+    pub(crate) fn list(&self, what: &str) -> Vec<serde_json::Value> {
+        let listed = self.angelia(&[what, "list", "--json", "-n", "1000"]);
+        listed.is(0);
+        listed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+pub(crate) const ANGELIA: &str = env!("CARGO_BIN_EXE_angelia");
+
+/// A command that has ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// Ended with this code, and never by a panic.
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32) -> &Self {
+        assert_eq!(self.status.code(), Some(code), "{self:#?}");
+        for text in [&self.stdout, &self.stderr] {
+            assert!(!text.contains("panicked"), "{self:#?}");
+        }
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn says(&self, part: &str) -> &Self {
+        assert!(self.stdout.contains(part), "no {part:?} on stdout: {self:#?}");
+        self
+    }
+
+    /// The error begins with what failed and names what to do.
+    #[track_caller]
+    pub(crate) fn complains(&self, part: &str) -> &Self {
+        assert!(self.stderr.contains(part), "no {part:?} on stderr: {self:#?}");
+        self
+    }
+}
+
+/// A command that may still run; killed by its pid on drop.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    stdout: Option<Reader>,
+    stderr: Option<Reader>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    seen: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Reader {
+    fn of(mut stream: impl Read + Send + 'static) -> Self {
+        let seen = std::sync::Arc::default();
+        let shared = std::sync::Arc::clone(&seen);
+        let read = move || {
+            let mut piece = vec![0; 64 * 1024];
+            while let Ok(count @ 1..) = stream.read(&mut piece) {
+                shared.lock().unwrap().extend_from_slice(&piece[..count]);
+            }
+        };
+        Self { seen, thread: thread::spawn(read) }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+    }
+
+    fn to_end(self) -> String {
+        self.thread.join().unwrap();
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+    }
+}
+
+impl Running {
+    pub(crate) fn of(mut command: Command, stdin: Stdio) -> Self {
+        let command = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().map(Reader::of);
+        let stderr = child.stderr.take().map(Reader::of);
+        Self { child, stdout, stderr }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.as_ref().map(Reader::so_far).unwrap_or_default()
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.as_ref().map(Reader::so_far).unwrap_or_default()
+    }
+
+    #[track_caller]
+    pub(crate) fn until_says(&self, part: &str) {
+        until(&format!("{part:?} is printed"), || self.stdout().contains(part));
+    }
+
+    #[track_caller]
+    pub(crate) fn wait(mut self) -> Ran {
+        let end = Instant::now() + DEADLINE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            let late = Instant::now() > end;
+            assert!(!late, "it does not end: {:?} {:?}", self.stdout(), self.stderr());
+            thread::sleep(Duration::from_millis(2));
+        };
+        let stdout = self.stdout.take().map(Reader::to_end).unwrap_or_default();
+        let stderr = self.stderr.take().map(Reader::to_end).unwrap_or_default();
+        Ran { status, stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+/// A daemon that is ready.
+pub(crate) struct Serving {
+    pub(crate) running: Running,
+    pub(crate) socket: PathBuf,
+}
+
+impl Serving {
+    /// Asks it to end, and returns how it did.
+    pub(crate) fn stop(self) -> Ran {
+        self.running.signal(Signal::TERM);
+        self.running.wait()
+    }
+
+    /// Ends it as nothing can be prepared for.
+    pub(crate) fn kill(self) {
+        self.running.signal(Signal::KILL);
+        self.running.wait();
+    }
+}
+
+/// Waits for a condition, looking often.
+#[track_caller]
+pub(crate) fn until(what: &str, condition: impl FnMut() -> bool) {
+    assert!(within(DEADLINE, condition), "this did not happen: {what}");
+}
+
+pub(crate) fn within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The permission bits of a file.
+pub(crate) fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
