@@ -20,7 +20,6 @@ use angelia_executors::{
     Host,
     process::{HomeId, OwnerId, sweep::sweep_dead_owners},
 };
-use sha2::{Digest, Sha256};
 
 use crate::{
     cli::error::{CommandError, Exit},
@@ -49,17 +48,6 @@ impl App {
         let home = Home::of(&environment)?;
         let config = Config::load(&environment, &home, config_file, flags)?;
         Ok(Self { environment, home, config })
-    }
-
-    /// Two processes with the same hash were configured alike.
-    pub(crate) fn config_sha256(&self) -> String {
-        let digest = Sha256::digest(format!("{:?}", self.config));
-        digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-            use std::fmt::Write as _;
-            // Writing to a string cannot fail.
-            let _infallible = write!(text, "{byte:02x}");
-            text
-        })
     }
 }
 

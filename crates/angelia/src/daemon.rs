@@ -34,6 +34,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     leave_the_agent(app)?;
     app.home.prepare()?;
+    app.home.check_socket()?;
     let _only_one = claim(app)?;
     let tcp = listen(app.config.listen()).await?;
     let address = tcp.local_addr().map_err(CommandError::internal)?;
@@ -45,7 +46,7 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
         profiles: Arc::clone(&local.profiles) as _,
         token: OwnerToken::new(token.reveal()),
         version: env!("CARGO_PKG_VERSION").into(),
-        config_sha256: app.config_sha256().into(),
+        config_sha256: app.config.sha256().into(),
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
     });
@@ -124,7 +125,7 @@ fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
             Exit::Unavailable,
             format!("cannot listen on {}: {error}", path.display()),
         )
-        .with_hint("check the folder; the path of a socket may be 107 bytes long at most")
+        .with_hint("check the folder, or choose another home with ANGELIA_HOME")
     };
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
@@ -156,6 +157,10 @@ fn warm_up(local: &Local) {
         for profile in profiles.list() {
             let wanted = Wanted { profile: Some(profile.name), ..Wanted::default() };
             let Ok(spec) = profiles.spec(wanted).await else { continue };
+            if spec.executor != profile.executor {
+                // What `auto` has come to; on a machine without agents, the built-in demo.
+                tracing::info!("profile `{}` uses `{}`", spec.profile, spec.executor);
+            }
             let executors = engine.executors();
             if let Some(executor) = executors.iter().find(|one| one.name() == &*spec.executor) {
                 executor.warm_up(&spec);

@@ -106,7 +106,7 @@ impl LaunchFingerprint {
             hasher.update(name);
             hasher.update(hash);
         }
-        hex(&hasher.finalize())
+        format!("{:x}", hasher.finalize())
     }
 
     fn add<'a>(&mut self, name: &'static str, parts: impl IntoIterator<Item = &'a [u8]>) {
@@ -118,16 +118,6 @@ impl LaunchFingerprint {
         }
         self.components.push((name, hasher.finalize().into()));
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        for digit in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
-        }
-    }
-    text
 }
 
 fn raw(json: &super::RawJson) -> &[u8] {

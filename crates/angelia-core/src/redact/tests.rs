@@ -191,6 +191,15 @@ proptest! {
     }
 
     #[test]
+    fn shaped_secrets_survive_nowhere(before in text(), shaped in select(&SHAPED[..]), after in text()) {
+        let (introduction, secret, end) = shaped;
+        let text = format!("{before}\n{introduction}{secret}{end}\n{after}");
+        let secrets = |text: &str| text.matches(secret).count();
+        let elsewhere = secrets(&redactor().redact(&format!("{before}\n\n{after}")));
+        prop_assert!(secrets(&redactor().redact(&text)) <= elsewhere);
+    }
+
+    #[test]
     fn twice_is_the_same_as_once(text in text()) {
         let once = redactor().redact(&text).into_owned();
         prop_assert_eq!(&*redactor().redact(&once), &*once);

@@ -16,7 +16,7 @@ use super::{
     escape::Reader,
     launch::{self, Conversation},
     program::Program,
-    start::{Handshake, NotStarted, Started, Starter, empty_folder},
+    start::{Handshake, NotStarted, Recipe, Started, empty_folder},
     transcript::{self, Carried, Transcripts},
 };
 use crate::{
@@ -67,9 +67,9 @@ impl Executor for StreamExecutor {
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
         Box::pin(async move {
-            let starter = self.starter(opening.spec).await?;
-            let opened = self.opened(&starter, opening).await?;
-            let agent = self.agent(&starter, opened).await?;
+            let recipe = self.recipe(opening.spec).await?;
+            let opened = self.opened(&recipe, opening).await?;
+            let agent = self.agent(&recipe, opened).await?;
             Ok(Box::new(agent) as Box<dyn Agent>)
         })
     }
@@ -82,10 +82,10 @@ impl Executor for StreamExecutor {
         let (pool, executor) = (pool.clone(), self.clone_for_warming());
         let spec = spec.clone();
         self.host.tasks.spawn_until_stopped(async move {
-            match executor.starter(&spec).await {
-                Ok(starter) => {
-                    let shape = launch::shape(&starter.spec, &starter.installation.version);
-                    pool.declare(&shape, spec.warm as usize, waiting(starter));
+            match executor.recipe(&spec).await {
+                Ok(recipe) => {
+                    let shape = launch::shape(&recipe.spec, &recipe.installation.version);
+                    pool.declare(&shape, spec.warm as usize, waiting(recipe));
                 }
                 Err(failure) => tracing::warn!(%failure, "nothing can be kept warm"),
             }
@@ -149,10 +149,10 @@ impl StreamExecutor {
         }
     }
 
-    async fn starter(&self, spec: &SessionSpec) -> Result<Starter, Failure> {
+    async fn recipe(&self, spec: &SessionSpec) -> Result<Recipe, Failure> {
         let installation = self.program.installation(&self.host, spec).await?;
         let spec = launch::effective(spec, &empty_folder(&self.host.work_dir)).into_owned();
-        Ok(Starter {
+        Ok(Recipe {
             host: self.host.clone(),
             program: Arc::clone(&self.program),
             installation,
@@ -185,17 +185,17 @@ impl StreamExecutor {
         }
     }
 
-    async fn opened(&self, starter: &Starter, opening: Opening<'_>) -> Result<Opened, Failure> {
-        let native = opening.native.filter(|_| starter.spec.resume);
+    async fn opened(&self, recipe: &Recipe, opening: Opening<'_>) -> Result<Opened, Failure> {
+        let native = opening.native.filter(|_| recipe.spec.resume);
         let Some(native) = native else {
-            return self.new_conversation(starter).await;
+            return self.new_conversation(recipe).await;
         };
-        let transcripts = self.transcripts(&starter.spec)?;
-        let known = transcripts
-            .is_none_or(|known| known.find(native.as_str(), &starter.spec.cwd).is_some());
+        let transcripts = self.transcripts(&recipe.spec)?;
+        let known =
+            transcripts.is_none_or(|known| known.find(native.as_str(), &recipe.spec.cwd).is_some());
         if known {
             let conversation = Conversation::Resume(native.as_str());
-            match starter.start(conversation).await {
+            match recipe.start(conversation).await {
                 Ok(started) => {
                     return Ok(Opened {
                         resumed: true,
@@ -206,7 +206,7 @@ impl StreamExecutor {
                 Err(NotStarted::ConversationLost) => {}
             }
         }
-        let mut opened = self.new_conversation(starter).await?;
+        let mut opened = self.new_conversation(recipe).await?;
         opened.first_words.push(notice(
             "resume_lost",
             format!(
@@ -218,14 +218,14 @@ impl StreamExecutor {
         Ok(opened)
     }
 
-    async fn new_conversation(&self, starter: &Starter) -> Result<Opened, Failure> {
-        if !starter.spec.history.is_empty() {
-            return self.carried(starter).await;
+    async fn new_conversation(&self, recipe: &Recipe) -> Result<Opened, Failure> {
+        if !recipe.spec.history.is_empty() {
+            return self.carried(recipe).await;
         }
         if let Some(pool) = &self.pool {
-            let shape = launch::shape(&starter.spec, &starter.installation.version);
-            let count = starter.spec.warm as usize;
-            let waiting = waiting(starter.clone());
+            let shape = launch::shape(&recipe.spec, &recipe.installation.version);
+            let count = recipe.spec.warm as usize;
+            let waiting = waiting(recipe.clone());
             if let Some(started) = pool.take(&shape, count, waiting).await {
                 return Ok(Opened {
                     warm: true,
@@ -234,11 +234,11 @@ impl StreamExecutor {
             }
         }
         let id = self.host.clock.fresh_uuid();
-        self.start_new(starter, id).await.map(Opened::plain)
+        self.start_new(recipe, id).await.map(Opened::plain)
     }
 
-    async fn start_new(&self, starter: &Starter, id: Uuid) -> Result<Started, Failure> {
-        match starter.start(Conversation::New(id)).await {
+    async fn start_new(&self, recipe: &Recipe, id: Uuid) -> Result<Started, Failure> {
+        match recipe.start(Conversation::New(id)).await {
             Ok(started) => Ok(started),
             Err(NotStarted::Failed(failure)) => Err(failure),
             Err(NotStarted::ConversationLost) => Err(Failure::new(
@@ -250,10 +250,10 @@ impl StreamExecutor {
 
     /// A history from elsewhere: written as the program's own record and resumed; as plain text
     /// where the program does not accept that.
-    async fn carried(&self, starter: &Starter) -> Result<Opened, Failure> {
+    async fn carried(&self, recipe: &Recipe) -> Result<Opened, Failure> {
         let id = self.host.clock.fresh_uuid();
-        let (carried, at) = (starter.clone(), self.host.clock.now());
-        self.on_transcripts(&starter.spec, "written", move |transcripts, cwd| {
+        let (carried, at) = (recipe.clone(), self.host.clock.now());
+        self.on_transcripts(&recipe.spec, "written", move |transcripts, cwd| {
             transcripts.write(&Carried {
                 id,
                 cwd,
@@ -264,13 +264,13 @@ impl StreamExecutor {
             })
         })
         .await?;
-        match starter.start(Conversation::Resume(&id.to_string())).await {
+        match recipe.start(Conversation::Resume(&id.to_string())).await {
             Ok(started) => Ok(Opened::plain(started)),
             Err(NotStarted::Failed(failure)) => Err(failure),
             Err(NotStarted::ConversationLost) => {
                 let other = self.host.clock.fresh_uuid();
-                let mut opened = Opened::plain(self.start_new(starter, other).await?);
-                opened.preface = Some(Content::text(transcript::as_text(&starter.spec.history)));
+                let mut opened = Opened::plain(self.start_new(recipe, other).await?);
+                opened.preface = Some(Content::text(transcript::as_text(&recipe.spec.history)));
                 opened.first_words.push(notice(
                     "history_as_text",
                     format!(
@@ -283,10 +283,10 @@ impl StreamExecutor {
         }
     }
 
-    async fn agent(&self, starter: &Starter, opened: Opened) -> Result<StreamAgent, Failure> {
-        let spec = &starter.spec;
-        let prefix = launch::prefix_sha256(spec, &starter.installation.version);
-        let translator = starter.translator(opened.resumed, opened.warm, Some(prefix.into()));
+    async fn agent(&self, recipe: &Recipe, opened: Opened) -> Result<StreamAgent, Failure> {
+        let spec = &recipe.spec;
+        let prefix = launch::prefix_sha256(spec, &recipe.installation.version);
+        let translator = recipe.translator(opened.resumed, opened.warm, Some(prefix.into()));
         let mut parts = Handshake {
             title: self.program.title(),
             redactor: &self.host.redactor,
@@ -308,7 +308,7 @@ impl StreamExecutor {
             let line = greeting.strip_suffix(b"\n").unwrap_or(greeting);
             parts.translator.line(line, &mut Vec::new());
         }
-        let reader = if starter.installation.features.is_known() {
+        let reader = if recipe.installation.features.is_known() {
             Reader::Known
         } else {
             Reader::Unknown
@@ -334,10 +334,10 @@ impl StreamExecutor {
     }
 }
 
-fn waiting(starter: Starter) -> Start<Started> {
+fn waiting(recipe: Recipe) -> Start<Started> {
     Arc::new(move || {
-        let starter = starter.clone();
-        Box::pin(async move { starter.start_waiting().await })
+        let recipe = recipe.clone();
+        Box::pin(async move { recipe.start_waiting().await })
     })
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn effective<'a>(spec: &'a SessionSpec, empty_folder: &Path) -> Cow<'
         Mode::Agent => Cow::Borrowed(spec),
         Mode::Model => {
             let mut spec = spec.clone();
-            spec.cwd = empty_folder.to_owned();
+            empty_folder.clone_into(&mut spec.cwd);
             spec.trust = false;
             spec.tools = ToolSet::None;
             spec.mcp_servers.clear();

@@ -161,7 +161,10 @@ fn shapes_leave_out_what_is_learned_late() {
     let shape_of = |spec: &SessionSpec| shape(spec, "2.1.325");
     let mut changed = spec(Mode::Model);
     changed.system = SystemPrompt::Replace("other".into());
-    assert_eq!(shape_of(&changed).difference(&shape_of(&spec(Mode::Model))), None);
+    assert_eq!(
+        shape_of(&changed).difference(&shape_of(&spec(Mode::Model))),
+        None
+    );
     let mut changed = spec(Mode::Agent);
     changed.system = SystemPrompt::Append("other".into());
     assert_eq!(

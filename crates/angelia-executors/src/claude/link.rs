@@ -71,6 +71,8 @@ impl Link {
             Err(_) => "it closed its output".to_owned(),
             Ok(status) => status.to_string(),
         };
+        // Its last words may still be in the pipe.
+        let _held_open = timeout(EXIT_LAG, self.child.stderr_closed()).await;
         let stderr = self.child.stderr().tail(|text| redactor.redact(text));
         let lines: Vec<&str> = stderr
             .lines()

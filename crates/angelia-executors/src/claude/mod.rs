@@ -53,7 +53,9 @@ use crate::{Registration, host::Host};
 pub const REGISTRATION: Registration = Registration {
     name: "claude",
     about: "Claude Code, with the login it has on this machine",
-    build: |host| Arc::new(StreamExecutor::new(host, Arc::new(Claude::default()))) as Arc<dyn Executor>,
+    build: |host| {
+        Arc::new(StreamExecutor::new(host, Arc::new(Claude::default()))) as Arc<dyn Executor>
+    },
 };
 
 /// The vendor's program.

@@ -129,12 +129,11 @@ async fn ask(
         let message = format!("{} does not say its version", path.display());
         return Err(Failure::new(FailureKind::Unavailable, message).with_hint(HOW_TO_INSTALL));
     }
-    let features = match Features::of(version) {
-        Some(features) => features,
-        None => {
-            let help = run(host, path, environment, &["--help"]).await?;
-            Features::from_help(version, &String::from_utf8_lossy(&help.stdout))
-        }
+    let features = if let Some(features) = Features::of(version) {
+        features
+    } else {
+        let help = run(host, path, environment, &["--help"]).await?;
+        Features::from_help(version, &String::from_utf8_lossy(&help.stdout))
     };
     Ok(Installation {
         path: path.to_owned(),

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// A program that has not answered by then never will.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 
 /// For those that end before they were used.
 const UNUSED_GRACE: Duration = Duration::from_secs(2);
@@ -75,7 +75,7 @@ impl Warm for Started {
 
 /// Everything a start needs; kept by the pool to start more of the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Starter {
+pub(crate) struct Recipe {
     pub(crate) host: Host,
     pub(crate) program: Arc<dyn Program>,
     pub(crate) installation: Arc<Installation>,
@@ -83,7 +83,7 @@ pub(crate) struct Starter {
     pub(crate) spec: Arc<SessionSpec>,
 }
 
-impl Starter {
+impl Recipe {
     /// Starts the program and has it initialised.
     pub(crate) async fn start(
         &self,
@@ -293,15 +293,13 @@ impl Started {
         self.link
             .input
             .push(outgoing::control_request(FIRST_REQUEST, request));
-        match timeout(START_LIMIT, self.answer(parts)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let message = format!("{} did not answer within {START_LIMIT:?}", parts.title);
-                Err(Failure::new(FailureKind::Timeout, message)
-                    .with_hint("run it by hand in the same directory to see what it waits for")
-                    .into())
-            }
-        }
+        let answered = timeout(START_LIMIT, self.answer(parts)).await;
+        answered.unwrap_or_else(|_too_late| {
+            let message = format!("{} did not answer within {START_LIMIT:?}", parts.title);
+            Err(Failure::new(FailureKind::Timeout, message)
+                .with_hint("run it by hand in the same directory to see what it waits for")
+                .into())
+        })
     }
 
     async fn answer(

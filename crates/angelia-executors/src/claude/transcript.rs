@@ -12,14 +12,19 @@ use std::{
     io::Write as _,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use angelia_core::model::{Content, Message, Part, Role};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{caller_tools, protocol::outgoing};
+
+/// How much later than it says something a running program writes it down.
+const LATE_ROWS: Duration = Duration::from_secs(1);
 
 /// Where the program keeps its conversations.
 #[derive(Clone, Debug)]
@@ -76,9 +81,7 @@ impl Transcripts {
     pub(crate) fn copy(&self, id: &str, cwd: &Path, into: Uuid) -> io::Result<()> {
         let not_found = || io::Error::new(io::ErrorKind::NotFound, "it does not exist");
         let path = self.find(id, cwd).ok_or_else(not_found)?;
-        let mut rows = fs::read_to_string(&path)?;
-        // The last row may just be in the making.
-        rows.truncate(rows.rfind('\n').map_or(0, |end| end + 1));
+        let rows = settled(&path)?;
         let named = |id: &str| format!("\"sessionId\":\"{id}\"");
         let rows = rows.replace(&named(id), &named(&into.to_string()));
         write_new(
@@ -115,6 +118,31 @@ impl Transcripts {
             .collect();
         self.config.join("projects").join(name)
     }
+}
+
+/// The rows of a conversation, once the last answer is among them: a running program writes them a
+/// moment after it has said them.
+fn settled(path: &Path) -> io::Result<String> {
+    let give_up = Instant::now() + LATE_ROWS;
+    loop {
+        let mut rows = fs::read_to_string(path)?;
+        // The last row may just be in the making.
+        rows.truncate(rows.rfind('\n').map_or(0, |end| end + 1));
+        let last = (rows.lines().rev()).find_map(|row| {
+            let kind = serde_json::from_str::<Row>(row).ok()?.kind;
+            matches!(&*kind, "user" | "assistant").then_some(kind)
+        });
+        if last.as_deref() == Some("assistant") || Instant::now() >= give_up {
+            return Ok(rows);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[derive(Deserialize)]
+struct Row {
+    #[serde(rename = "type", default)]
+    kind: String,
 }
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {

@@ -239,26 +239,24 @@ impl<T, S: Clone> Stock<T, S> {
         start: S,
         now: Instant,
     ) -> &mut Shape<T, S> {
-        let at = match self.shapes.iter().position(|shape| shape.key == *key) {
-            Some(at) => at,
-            None => {
-                self.shapes.push(Shape {
-                    key: key.clone(),
-                    start: start.clone(),
-                    declared: false,
-                    baseline,
-                    extra: 0,
-                    ready: VecDeque::new(),
-                    starting: 0,
-                    waiting: VecDeque::new(),
-                    used: now,
-                    changed: now,
-                    failures: 0,
-                    not_before: now,
-                });
-                self.shapes.len() - 1
-            }
-        };
+        let known = self.shapes.iter().position(|shape| shape.key == *key);
+        let at = known.unwrap_or_else(|| {
+            self.shapes.push(Shape {
+                key: key.clone(),
+                start: start.clone(),
+                declared: false,
+                baseline,
+                extra: 0,
+                ready: VecDeque::new(),
+                starting: 0,
+                waiting: VecDeque::new(),
+                used: now,
+                changed: now,
+                failures: 0,
+                not_before: now,
+            });
+            self.shapes.len() - 1
+        });
         let shape = &mut self.shapes[at];
         shape.baseline = baseline;
         shape.start = start;

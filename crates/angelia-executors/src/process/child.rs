@@ -157,7 +157,7 @@ impl Child {
     }
 
     /// Waits until stderr is closed by everybody who holds it.
-    pub(super) async fn stderr_closed(&mut self) {
+    pub(crate) async fn stderr_closed(&mut self) {
         while self.readers.join_next().await.is_some() {}
     }
 

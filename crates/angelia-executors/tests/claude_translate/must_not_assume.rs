@@ -264,7 +264,8 @@ fn p14_types_are_not_a_closed_set() {
             json!({"type": "stream_event", "event": {"type": "new_event"}}),
             "stream_event/new_event",
         ),
-        (json!({"type": "system", "subtype": 5}), "system"),
+        (json!({"type": "system", "subtype": 5}), "system/unknown"),
+        (json!({"type": "stream_event", "event": 7}), "stream_event"),
         (json!({"no": "type"}), "unknown"),
         (json!([1]), "unknown"),
     ];
@@ -278,7 +279,12 @@ fn p14_types_are_not_a_closed_set() {
         };
         assert_eq!((&**name, raw.get()), (expected, &*value.to_string()));
     }
+    // A detail that is not as we know it does not hide what the line is.
     let mut translator = translator(false);
+    translator.begin_turn("u");
+    let odd = json!({"type": "result", "is_error": false, "event": "x", "parent_tool_use_id": 1});
+    let signal = translator.line(&line(&odd), &mut Vec::new());
+    assert!(matches!(signal, Some(Signal::Ended(_))));
     let ask = json!({"type": "control_request", "request_id": "r", "request": {"subtype": "new"}});
     let signal = translator.line(&line(&ask), &mut Vec::new());
     let Some(Signal::Asked(asked)) = signal else {

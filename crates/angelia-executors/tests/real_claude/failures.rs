@@ -1,13 +1,16 @@
 //! What goes wrong, in words that say what to do.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    model::{Billing, EventKind, FailureKind, Status},
+    model::{Billing, FailureKind, Status},
     ports::{Emitted, Login},
 };
 
-use crate::harness::{bash, on_both};
+use crate::{
+    harness::{Lab, bash, on_both},
+    turns::is_delta,
+};
 
 #[tokio::test]
 async fn real_not_logged_in_says_how_to_log_in() {
@@ -58,7 +61,10 @@ async fn real_the_wrong_payer_is_refused_before_the_first_prompt() {
 
         let mut spec = lab.spec_without_login();
         spec.billing = Billing::Subscription;
-        assert!(lab.try_open(&spec, None).await.is_err(), "unknown is another");
+        assert!(
+            lab.try_open(&spec, None).await.is_err(),
+            "unknown is another"
+        );
         spec.env.insert(
             "CLAUDE_CODE_OAUTH_TOKEN".into(),
             "sk-ant-oat01-dummy-token-of-tests".into(),
@@ -129,7 +135,10 @@ async fn real_what_cannot_be_started_says_why() {
         let mut spec = lab.spec();
         spec.cwd = "/nowhere".into();
         let failure = lab.try_open(&spec, None).await.err().unwrap();
-        assert!(failure.to_string().contains("working directory"), "{failure}");
+        assert!(
+            failure.to_string().contains("working directory"),
+            "{failure}"
+        );
 
         let mut spec = lab.spec();
         spec.binary = None;
@@ -146,16 +155,13 @@ async fn real_an_unanswered_interrupt_retires_the_process() {
     on_both(async |lab| {
         let mut session = lab.open(&lab.spec()).await;
         // Stopped, it can answer nothing; the kernel keeps it so until it is continued.
+        let lab = Arc::new(lab);
+        let stopped = Arc::clone(&lab);
         let heard = session
-            .say_watched("WORDS:1000:10", {
-                let pid = Pid::default();
-                move |emitted, hands| {
-                    if let Emitted::Event(EventKind::Delta { .. }) = emitted
-                        && pid.once()
-                    {
-                        stop_children();
-                        hands.cancel.cancel();
-                    }
+            .say_watched("WORDS:1000:10", move |emitted, hands| {
+                if is_delta(emitted) && !hands.cancel.is_cancelled() {
+                    stop_processes(&stopped);
+                    hands.cancel.cancel();
                 }
             })
             .await;
@@ -168,25 +174,11 @@ async fn real_an_unanswered_interrupt_retires_the_process() {
     .await;
 }
 
-#[derive(Default)]
-struct Pid(std::cell::Cell<bool>);
-
-impl Pid {
-    fn once(&self) -> bool {
-        !self.0.replace(true)
-    }
-}
-
-/// Stops every child of this test.
-fn stop_children() {
+/// Stops every process of this lab's.
+fn stop_processes(lab: &Lab) {
     use rustix::process::{Pid, Signal, kill_process};
-    let own = std::process::id().to_string();
-    let tasks = std::fs::read_dir(format!("/proc/{own}/task")).unwrap();
-    for task in tasks {
-        let children = task.unwrap().path().join("children");
-        for pid in std::fs::read_to_string(children).unwrap().split_whitespace() {
-            let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
-            kill_process(pid, Signal::STOP).unwrap();
-        }
+    for pid in lab.processes() {
+        let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
     }
 }

@@ -116,7 +116,10 @@ impl Lab {
         spec.model = Some("sonnet".into());
         for (name, value) in [
             ("ANTHROPIC_BASE_URL", self.server.base_url().as_str()),
-            ("XDG_RUNTIME_DIR", self.place.root().join("run").to_str().unwrap()),
+            (
+                "XDG_RUNTIME_DIR",
+                self.place.root().join("run").to_str().unwrap(),
+            ),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("DISABLE_TELEMETRY", "1"),
             ("DISABLE_AUTOUPDATER", "1"),
@@ -153,6 +156,19 @@ impl Lab {
         Ok(Session { id, agent })
     }
 
+    /// Processes that carry a mark of this lab's.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let mark = format!("ANGELIA_AGENT=test-home:{}:", self.host.owner_id);
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter(|entry| {
+                let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+                String::from_utf8_lossy(&environment).contains(&mark)
+            })
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect()
+    }
+
     pub(crate) fn last_request(&self) -> Value {
         self.server.model_requests().last().unwrap().json()
     }
@@ -187,13 +203,21 @@ impl Hands {
 
 impl Session {
     pub(crate) async fn say(&mut self, text: &str) -> Heard {
-        self.turn(Origin::Owner, vec![Content::text(text)], Box::new(|_, _| {}))
-            .await
+        self.turn(
+            Origin::Owner,
+            vec![Content::text(text)],
+            Box::new(|_, _| {}),
+        )
+        .await
     }
 
     pub(crate) async fn say_remotely(&mut self, text: &str) -> Heard {
-        self.turn(Origin::Remote, vec![Content::text(text)], Box::new(|_, _| {}))
-            .await
+        self.turn(
+            Origin::Remote,
+            vec![Content::text(text)],
+            Box::new(|_, _| {}),
+        )
+        .await
     }
 
     pub(crate) async fn say_watched(
@@ -241,7 +265,10 @@ impl Session {
         let both = async { tokio::join!(self.agent.run(&turn, io), listen) };
         let Ok((ended, ())) = tokio::time::timeout(DEADLINE, both).await else {
             let emitted = emitted.lock().unwrap();
-            panic!("the turn of {:?} does not end; so far {emitted:#?}", turn.input);
+            panic!(
+                "the turn of {:?} does not end; so far {emitted:#?}",
+                turn.input
+            );
         };
         Heard {
             emitted: emitted.into_inner().unwrap(),

@@ -71,7 +71,11 @@ async fn real_nothing_of_the_machine_can_be_read() {
         for prompt in [read, bash(&format!("cat {path}"))] {
             let heard = session.say(&prompt).await;
             assert!(heard.tool_results().iter().all(|result| !result.ok));
-            assert!(!lab.last_request().to_string().contains("CONTENT-OF-THE-FILE"));
+            assert!(
+                !lab.last_request()
+                    .to_string()
+                    .contains("CONTENT-OF-THE-FILE")
+            );
         }
         session.close().await;
     })
@@ -103,10 +107,22 @@ async fn real_the_callers_prompt_and_tools_are_all_there_is() {
             .await;
         assert_eq!(heard.text(), "done");
         assert_eq!(heard.asked().len(), 0);
-        assert!(heard.tool_results()[0].output.contains("FOUND-BY-THE-CALLER"));
+        assert!(
+            heard.tool_results()[0]
+                .output
+                .contains("FOUND-BY-THE-CALLER")
+        );
         let request = lab.last_request();
-        assert!(request["system"].to_string().contains("You are a MARKED model."));
-        assert!(request["system"].to_string().len() < 600, "{}", request["system"]);
+        assert!(
+            request["system"]
+                .to_string()
+                .contains("You are a MARKED model.")
+        );
+        assert!(
+            request["system"].to_string().len() < 600,
+            "{}",
+            request["system"]
+        );
         let tools = request["tools"].as_array().unwrap();
         assert_eq!(tools.len(), 1, "{tools:?}");
         assert_eq!(tools[0]["description"], "finds things");
@@ -160,10 +176,7 @@ async fn real_a_schema_becomes_structured_output() {
         spec.output_schema = Some(raw(&json!({"type": "object", "required": ["a"],
             "properties": {"a": {"type": "integer"}}})));
         let mut session = lab.open(&spec).await;
-        let prompt = format!(
-            "{} ECHO:done",
-            call("StructuredOutput", &json!({"a": 7}))
-        );
+        let prompt = format!("{} ECHO:done", call("StructuredOutput", &json!({"a": 7})));
         let heard = session.say(&prompt).await;
         let text = heard.text();
         let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();

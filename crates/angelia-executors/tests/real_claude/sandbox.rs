@@ -43,9 +43,15 @@ async fn real_only_listed_variables_reach_the_child() {
         let line = |name: &str| output.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(line("ANGELIA_AGENT=").starts_with("ANGELIA_AGENT=test-home:"));
         assert_eq!(line("CHOSEN="), "CHOSEN=by the profile");
-        assert_eq!(line("HOME="), format!("HOME={}", lab.place.home().display()));
+        assert_eq!(
+            line("HOME="),
+            format!("HOME={}", lab.place.home().display())
+        );
         let cwd = lab.place.work().canonicalize().unwrap();
-        assert!(output.contains(cwd.to_str().unwrap()), "the working directory");
+        assert!(
+            output.contains(cwd.to_str().unwrap()),
+            "the working directory"
+        );
         session.close().await;
     })
     .await;
@@ -103,10 +109,16 @@ async fn real_servers_of_the_profile_are_private_and_marked() {
         let arguments = arguments_of_children();
         session.say("hello").await.text();
         let environment = fs::read_to_string(&out).unwrap();
-        assert!(environment.contains("ANGELIA_AGENT=test-home:"), "{environment}");
+        assert!(
+            environment.contains("ANGELIA_AGENT=test-home:"),
+            "{environment}"
+        );
         assert!(environment.contains("TOKEN=secret-of-the-server"));
         assert!(!arguments.contains("secret-of-the-server"), "{arguments}");
-        let left: Vec<_> = fs::read_dir(&lab.host.work_dir).unwrap().flatten().collect();
+        let left: Vec<_> = fs::read_dir(&lab.host.work_dir)
+            .unwrap()
+            .flatten()
+            .collect();
         assert!(left.is_empty(), "{left:?}");
         session.close().await;
     })

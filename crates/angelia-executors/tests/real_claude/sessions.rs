@@ -56,10 +56,17 @@ async fn real_a_conversation_resumes_with_everything_it_had() {
         assert!(after["system"].to_string().contains("MARK-OF-THE-PROMPT"));
         assert_eq!(
             roles_and_words(&after),
-            pairs(&[("user", "ECHO:one"), ("assistant", "one"), ("user", "ECHO:two")])
+            pairs(&[
+                ("user", "ECHO:one"),
+                ("assistant", "one"),
+                ("user", "ECHO:two")
+            ])
         );
         assert_eq!(second.usage().prefix_sha256, first.usage().prefix_sha256);
-        assert!(second.usage().input_tokens < 100, "not the first turn's again");
+        assert!(
+            second.usage().input_tokens < 100,
+            "not the first turn's again"
+        );
         session.close().await;
 
         // Switched off, every process starts anew.

@@ -51,19 +51,6 @@ async fn real_warm_processes_of_both_modes() {
 
         lab.executor.close().await;
         assert!(lab.tasks.shutdown(Duration::from_secs(10)).await);
-        assert_eq!(marked_processes(&lab), Vec::<String>::new());
+        assert_eq!(lab.processes(), Vec::<String>::new());
     }
-}
-
-/// Processes that carry a mark of this lab's.
-fn marked_processes(lab: &Lab) -> Vec<String> {
-    let mark = format!("ANGELIA_AGENT=test-home:{}:", lab.host.owner_id);
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes
-        .filter(|entry| {
-            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            String::from_utf8_lossy(&environment).contains(&mark)
-        })
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
 }

@@ -85,7 +85,12 @@ impl Client {
         let mut end = None;
         // An event never spans two chunks: every chunk is one batch.
         while self.chunk()? {
-            if first.is_none() && contains(&self.body, b"event: text.delta\n") {
+            // A turn may be over before we ask for its events; then its text comes whole.
+            let is_text = || {
+                contains(&self.body, b"event: text.delta\n")
+                    || contains(&self.body, b"event: text\n")
+            };
+            if first.is_none() && is_text() {
                 first = Some(begun.elapsed());
             }
             if contains(&self.body, b"event: turn.finished\n") {

@@ -37,9 +37,6 @@ pub(crate) enum Command {
     Completions {
         shell: clap_complete::Shell,
     },
-    /// The built-in demo agent; started by angelia itself.
-    #[command(hide = true)]
-    Parrot(ParrotArgs),
 }
 
 #[derive(Debug, Args)]
@@ -173,11 +170,4 @@ pub(crate) enum ConfigCommand {
     },
     /// Print the JSON schema of the configuration file.
     Schema,
-}
-
-#[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
-pub(crate) struct ParrotArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) args: Vec<String>,
 }

@@ -28,6 +28,11 @@ use crate::{assemble::App, config::Environment};
 
 /// Runs the command that was typed and returns how it ended; errors are printed here.
 pub(crate) fn main() -> ExitCode {
+    // The demo agent is a child of ours: it starts at once, and small, without the rest.
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some(angelia_executors::parrot::SUBCOMMAND) {
+        return angelia_executors::parrot::main(args).into();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -37,10 +42,6 @@ pub(crate) fn main() -> ExitCode {
             return exit.into();
         }
     };
-    // The demo agent is a child of ours: it must start at once and needs nothing of the rest.
-    if let Command::Parrot(args) = cli.command {
-        return angelia_executors::parrot::main(args.args).into();
-    }
     match dispatch(cli) {
         Ok(exit) => exit.into(),
         Err(error) => {
@@ -78,7 +79,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             Command::Sessions(command) => sessions::run(&app, command).await,
             Command::Turns(command) => turns::run(&app, command).await,
             Command::Doctor(args) => doctor::run(&app, &args).await,
-            Command::Config(_) | Command::Completions { .. } | Command::Parrot(_) => Ok(Exit::Done),
+            Command::Config(_) | Command::Completions { .. } => Ok(Exit::Done),
         }
     });
     // A thread that waits for the keyboard cannot be joined.

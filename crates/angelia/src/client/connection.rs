@@ -29,7 +29,9 @@ pub(super) struct Connection {
 }
 
 /// The part of a connection that does the reading and writing; nothing left once it has ended.
-struct Driver(Option<Pin<Box<http1::Connection<TokioIo<UnixStream>, Outgoing>>>>);
+struct Driver(Option<Pin<Box<Http>>>);
+
+type Http = http1::Connection<TokioIo<UnixStream>, Outgoing>;
 
 impl Driver {
     fn advance(&mut self, cx: &mut Context<'_>) {

@@ -8,13 +8,16 @@ use angelia_frontends::event_json::{ApiEvent, read_event};
 use angelia_wire::{limits, sse};
 use bytes::BufMut;
 use hyper::{Method, StatusCode, body::Incoming};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::{ClientError, Daemon, connection::Connection, request};
+use super::{ClientError, Daemon, TIMEOUT, connection::Connection, request};
 
 /// How long a daemon that has gone may take to come back.
 const PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(100);
+
+/// The daemon says something every 15 seconds; one that has been silent for so long hangs.
+const SILENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
 pub(crate) struct Events {
@@ -32,6 +35,8 @@ struct Stream {
     connection: Connection,
     body: Incoming,
     decoder: sse::Decoder,
+    /// When something came last.
+    heard: Instant,
 }
 
 impl Events {
@@ -66,8 +71,12 @@ impl Events {
             if self.over {
                 break;
             }
-            match stream.connection.piece(&mut stream.body).await {
-                Some(Ok(bytes)) => stream.decoder.buffer().put_slice(&bytes),
+            let piece = stream.connection.piece(&mut stream.body);
+            match timeout_at(stream.heard + SILENCE, piece).await {
+                Ok(Some(Ok(bytes))) => {
+                    stream.decoder.buffer().put_slice(&bytes);
+                    stream.heard = Instant::now();
+                }
                 ended => {
                     tracing::debug!(turn = %self.turn, ?ended, "lost a turn's events");
                     self.stream = None;
@@ -80,7 +89,8 @@ impl Events {
     async fn connect(&mut self) -> Result<(), ClientError> {
         let path = format!("/api/turns/{}/events", self.turn);
         let request = request(Method::GET, &path).resuming_after(self.seen);
-        let (connection, response) = self.daemon.send(request).await?;
+        let sent = timeout(TIMEOUT, self.daemon.send(request)).await;
+        let (connection, response) = sent.unwrap_or(Err(ClientError::Silent))?;
         self.lost = None;
         if response.status() == StatusCode::NO_CONTENT {
             self.over = true;
@@ -90,6 +100,7 @@ impl Events {
             connection,
             body: response.into_body(),
             decoder: sse::Decoder::new(limits::MAX_FRAME),
+            heard: Instant::now(),
         });
         Ok(())
     }

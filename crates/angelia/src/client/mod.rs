@@ -90,7 +90,7 @@ impl Daemon {
     ) -> Result<Session, ClientError> {
         let mut request = request(Method::POST, "/api/sessions").json(new)?;
         if new.at_terminal {
-            request = request.from_owner();
+            request = request.spoken_by_owner();
         }
         self.call(request).await
     }
@@ -122,7 +122,7 @@ impl Daemon {
             input: text,
             can_ask,
         };
-        let request = request(Method::POST, &path).json(&body)?.from_owner();
+        let request = request(Method::POST, &path).json(&body)?.spoken_by_owner();
         self.call(request).await
     }
 
@@ -239,7 +239,7 @@ impl Ask {
     }
 
     /// Says that the owner's own terminal is behind it.
-    fn from_owner(mut self) -> Self {
+    fn spoken_by_owner(mut self) -> Self {
         let yes = hyper::header::HeaderValue::from_static("1");
         self.request.headers_mut().insert(TERMINAL_HEADER, yes);
         self

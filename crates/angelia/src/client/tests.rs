@@ -12,7 +12,7 @@ use angelia_core::{
     engine::{Engine, Limits, Parts},
     model::{
         Answer, ApprovalKind, ApprovalRequest, Decision, EventKind, Failure, Mode, Origin,
-        SessionSpec, Status, ToolClass, TurnEvent, Verdict,
+        SessionSpec, Status, ToolClass, TurnEvent, TurnId, Verdict,
     },
     ports::{BoxFuture, Emitted, Ended, ProfileSummary, Profiles, TurnControl, Wanted},
     task::Tasks,
@@ -20,7 +20,7 @@ use angelia_core::{
 use angelia_frontends::http::{ApiState, OwnerToken, serve_unix};
 use angelia_testkit::puppet::{Puppet, Strings};
 use tokio::{
-    io::copy_bidirectional,
+    io::{AsyncWriteExt, copy_bidirectional},
     net::{UnixListener, UnixStream},
     time::{Instant, timeout},
 };
@@ -83,7 +83,7 @@ impl Stage {
             doors: Tasks::new(),
             folder: tempfile::tempdir().unwrap(),
         };
-        let state = Arc::new(ApiState {
+        let shared = Arc::new(ApiState {
             engine: stage.engine.clone(),
             profiles: Arc::new(OneProfile),
             token: OwnerToken::new("unused"),
@@ -93,7 +93,7 @@ impl Stage {
             allowed_origins: Vec::new(),
         });
         let listener = UnixListener::bind(stage.socket()).unwrap();
-        serve_unix(listener, state, &stage.doors);
+        serve_unix(listener, shared, &stage.doors);
         stage
     }
 
@@ -397,6 +397,23 @@ async fn a_daemon_that_stays_away_is_missed_for_a_while() {
     assert_eq!(CommandError::from(error).exit, Exit::TryLater);
     let error = CommandError::from(daemon.hello().await.unwrap_err());
     assert_eq!(error.exit, Exit::TryLater);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_falls_silent_in_a_turn_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("angelia.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let daemon = Daemon::connect(&socket).await.unwrap();
+    let (mut near, _) = listener.accept().await.unwrap();
+    let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let turn = TurnId::from_uuid(uuid::Uuid::from_u128(1));
+    let (events, written) = tokio::join!(daemon.events(turn, 0), near.write_all(head));
+    written.unwrap();
+    let began = Instant::now();
+    let error = events.unwrap().next().await.unwrap_err();
+    assert!(matches!(error, ClientError::Silent), "{error}");
+    assert_eq!(began.elapsed().as_secs(), 60 + 120);
 }
 
 /// Whoever shows a turn also waits for keys and signals, and drops the wait each time.

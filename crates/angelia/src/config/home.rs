@@ -121,9 +121,6 @@ impl Home {
 
     /// Makes what is missing and narrows what is open to others.
     pub(crate) fn prepare(&self) -> Result<(), HomeError> {
-        if self.socket().as_os_str().len() > LONGEST_SOCKET {
-            return Err(HomeError::TooLong(self.dir.clone()));
-        }
         let folders = [
             self.dir.clone(),
             self.run(),
@@ -160,11 +157,19 @@ impl Home {
         }
     }
 
+    /// Can a daemon listen here? Everything else works in a folder with any name.
+    pub(crate) fn check_socket(&self) -> Result<(), HomeError> {
+        if self.socket().as_os_str().len() > LONGEST_SOCKET {
+            return Err(HomeError::TooLong(self.dir.clone()));
+        }
+        Ok(())
+    }
+
     /// Tells this home's processes from those of another: the same for every way to write its
     /// path.
     pub(crate) fn id(&self) -> String {
         let path = fs::canonicalize(&self.dir).unwrap_or_else(|_| self.dir.clone());
-        let mut id = hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()));
+        let mut id = format!("{:x}", Sha256::digest(path.as_os_str().as_encoded_bytes()));
         id.truncate(16);
         id
     }
@@ -194,14 +199,5 @@ fn new_token() -> String {
     let mut hash = Sha256::new();
     hash.update(Uuid::new_v4());
     hash.update(Uuid::new_v4());
-    hex(&hash.finalize())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
+    format!("{:x}", hash.finalize())
 }

@@ -156,12 +156,12 @@ impl Config {
 
     /// Two processes of one version with the same hash run every profile alike. Where a daemon
     /// listens is its own affair.
-    pub(crate) fn sha256(&self) -> [u8; 32] {
+    pub(crate) fn sha256(&self) -> String {
         let mut tree = self.tree.clone();
         tree.take("listen");
         let mut hash = Sha256::new();
         tree.write_to(&mut |part| hash.update(part));
-        hash.finalize().into()
+        format!("{:x}", hash.finalize())
     }
 
     /// What is valid and still deserves a word.

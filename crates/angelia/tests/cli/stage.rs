@@ -6,6 +6,7 @@ use std::{
     io::{Read, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -186,14 +187,14 @@ pub(crate) struct Running {
 
 #[derive(Debug)]
 struct Reader {
-    seen: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
+    seen: Arc<Mutex<Vec<u8>>>,
     thread: JoinHandle<()>,
 }
 
 impl Reader {
     fn of(mut stream: impl Read + Send + 'static) -> Self {
-        let seen = std::sync::Arc::default();
-        let shared = std::sync::Arc::clone(&seen);
+        let seen: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let shared = Arc::clone(&seen);
         let read = move || {
             let mut piece = vec![0; 64 * 1024];
             while let Ok(count @ 1..) = stream.read(&mut piece) {

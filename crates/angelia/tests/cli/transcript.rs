@@ -50,13 +50,13 @@ impl Transcript {
         self.events.last().unwrap()
     }
 
-    pub(crate) fn of_type<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
-        self.events.iter().filter(move |event| event["type"] == kind)
+    pub(crate) fn of_type(&self, kind: &str) -> Vec<&Value> {
+        self.events.iter().filter(|event| event["type"] == kind).collect()
     }
 
     #[track_caller]
     pub(crate) fn first(&self, kind: &str) -> &Value {
-        match self.of_type(kind).next() {
+        match self.of_type(kind).first() {
             Some(event) => event,
             None => panic!("no {kind} in {self:#?}"),
         }

@@ -495,6 +495,19 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn anything_can_be_read(
+            format in -1..3_i64,
+            kind in "started|delta|block|tool_call|tool_result|plan|approval|resolved|usage|notice|native|finished|.*",
+            body in r#"[\[\]{}",:a-z0-9 ]{0,40}|.*"#,
+        ) {
+            let event = decode(format, &kind, &body);
+            let mut again = Vec::new();
+            encode(&event, &mut again).unwrap();
+        }
+    }
+
     #[test]
     fn a_finished_turn_stays_finished() {
         for body in [

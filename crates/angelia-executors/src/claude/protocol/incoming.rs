@@ -115,13 +115,31 @@ pub(crate) struct Head<'a> {
     pub(crate) parent_tool_use_id: Option<Text<'a>>,
 }
 
-/// A head that is not as we know it; good for a name.
-#[derive(Default, Deserialize)]
-pub(crate) struct LooseHead<'a> {
+impl<'a> Head<'a> {
+    /// `None`: not JSON, or nothing that says what it is.
+    pub(crate) fn parse(line: &'a str) -> Option<Self> {
+        if let Ok(head) = serde_json::from_str(line) {
+            return Some(head);
+        }
+        // Some detail is not as we know it; what the line is may still be clear.
+        let head: LooseHead<'a> = serde_json::from_str(line).ok()?;
+        Some(Self {
+            kind: head.kind.0?,
+            subtype: head.subtype.0,
+            event: None,
+            parent_tool_use_id: head.parent_tool_use_id.0,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct LooseHead<'a> {
     #[serde(rename = "type", borrow, default)]
-    pub(crate) kind: Soft<Text<'a>>,
+    kind: Soft<Text<'a>>,
     #[serde(borrow, default)]
-    pub(crate) subtype: Soft<Text<'a>>,
+    subtype: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    parent_tool_use_id: Soft<Text<'a>>,
 }
 
 /// The API's own stream event inside a `stream_event` line.

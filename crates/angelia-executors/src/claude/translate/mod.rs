@@ -46,7 +46,7 @@ use serde_json::value::RawValue;
 use self::{background::Tasks, plan::Todo, stream::Stream, turn::Turn};
 use super::{
     permission::Pending,
-    protocol::incoming::{Head, LooseHead},
+    protocol::incoming::Head,
     usage::{Lane, Ledger},
 };
 
@@ -209,8 +209,8 @@ impl Translator {
             garbage(line, out);
             return None;
         };
-        let Ok(head) = serde_json::from_str::<Head<'_>>(text) else {
-            unreadable(text, out);
+        let Some(head) = Head::parse(text) else {
+            native("unknown", text, out);
             return None;
         };
         match &*head.kind {
@@ -330,16 +330,7 @@ fn native_raw(name: &str, raw: &RawValue, out: &mut Vec<Emitted>) {
     event(EventKind::Native { name, raw }, out);
 }
 
-/// Valid JSON whose head is not as we know it, or no JSON at all.
-fn unreadable(text: &str, out: &mut Vec<Emitted>) {
-    let Ok(raw) = serde_json::from_str::<&RawValue>(text) else {
-        return garbage(text.as_bytes(), out);
-    };
-    let head: LooseHead<'_> = serde_json::from_str(text).unwrap_or_default();
-    let kind = head.kind.as_str().unwrap_or("unknown");
-    native_raw(&name(kind, head.subtype.as_str()), raw, out);
-}
-
+/// What is not even JSON is kept as text.
 fn garbage(line: &[u8], out: &mut Vec<Emitted>) {
     if line.iter().all(u8::is_ascii_whitespace) {
         return;

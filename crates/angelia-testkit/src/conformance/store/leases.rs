@@ -147,7 +147,10 @@ pub async fn a_turn_without_an_owner_is_lost(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
     store.release(lease.clone()).await.unwrap();
-    same(&store.lost_turns().await.unwrap(), &std::slice::from_ref(&turn));
+    same(
+        &store.lost_turns().await.unwrap(),
+        &std::slice::from_ref(&turn),
+    );
 
     // It is closed by whoever acquires its session next.
     let lease = store.acquire(lease.session).await.unwrap();

@@ -55,7 +55,7 @@ impl Place {
         let hello = daemon.hello().await.ok()?;
         let reason = if &*hello.version != env!("CARGO_PKG_VERSION") {
             "is of another version"
-        } else if hello.config_sha256.as_deref() != Some(app.config_sha256().as_str()) {
+        } else if hello.config_sha256.as_deref() != Some(app.config.sha256().as_str()) {
             "was started with another configuration"
         } else {
             return Some(daemon);

@@ -1,0 +1,156 @@
+//! Input nobody should send: an error that says what to do, and never a panic.
+
+use std::fs;
+
+use crate::stage::Machine;
+
+#[test]
+fn binary_garbage_is_not_a_prompt() {
+    let machine = Machine::new();
+    let garbage: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for arguments in [&["run", "-"][..], &["run"]] {
+        let ran = machine.angelia_with_input(arguments, &garbage);
+        ran.is(2).complains("not UTF-8").complains("file");
+    }
+    assert!(!machine.home().join("state.db").exists(), "nothing was begun");
+    // Control characters are text.
+    let ran = machine.angelia_with_input(&["run", "--json", "-"], b"a\0b\x1b[2Jc\r\n\x07");
+    ran.is(0);
+    let turn = crate::transcript::Transcript::read(&ran.stdout);
+    assert!(turn.text().contains("a\0b\x1b[2Jc"), "{turn:#?}");
+}
+
+#[test]
+fn an_argument_that_is_not_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let machine = Machine::new();
+    let mut command = machine.command(&["run"]);
+    command.arg(std::ffi::OsStr::from_bytes(b"not \xff text"));
+    let ran = crate::stage::Running::of(command, std::process::Stdio::null()).wait();
+    ran.is(2).complains("UTF-8");
+}
+
+#[test]
+fn a_line_of_100_megabytes_is_refused_and_a_long_one_is_not() {
+    let machine = Machine::new();
+    let line = vec![b'x'; 100 * 1024 * 1024];
+    let ran = machine.angelia_with_input(&["run", "-"], &line);
+    ran.is(2).complains("64 MiB").complains("file");
+    let ran = machine.angelia_with_input(&["run", "-"], &line[..4 * 1024 * 1024]);
+    ran.is(0).says("bytes more");
+}
+
+#[test]
+fn the_daemon_takes_as_much_as_a_command_does() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let line = vec![b'x'; 4 * 1024 * 1024];
+    machine.angelia_with_input(&["run", "-"], &line).is(0).says("bytes more");
+    // Just under what a prompt may be: as JSON it is over what a request may be.
+    let quotes = vec![b'"'; 60 * 1024 * 1024];
+    let ran = machine.angelia_with_input(&["run", "-"], &quotes);
+    assert!(ran.status.code() == Some(0) || !ran.stderr.is_empty(), "{:?}", ran.stderr);
+    assert!(!ran.stderr.contains("panicked"), "{:?}", ran.stderr);
+    machine.angelia(&["run", "hello"]).is(0);
+    serving.stop().is(0);
+}
+
+#[test]
+fn no_standard_input_is_no_prompt() {
+    let machine = Machine::with_shell();
+    for arguments in ["run", "run -"] {
+        let ran = machine.shell(&format!("\"$ANGELIA\" {arguments} <&-"));
+        ran.is(2).complains("prompt");
+        let ran = machine.shell(&format!("\"$ANGELIA\" {arguments} </dev/null"));
+        ran.is(2).complains("prompt");
+    }
+    machine.shell("\"$ANGELIA\" run - < .").is(2).complains("directory");
+    machine.shell("\"$ANGELIA\" run hello <&-").is(0).says("You said: hello");
+}
+
+#[test]
+fn a_directory_that_cannot_be_entered_is_named() {
+    let machine = Machine::with_shell();
+    let file = machine.work().join("file");
+    fs::write(&file, "").unwrap();
+    for cwd in ["/nonexistent/place", "file", ""] {
+        machine.angelia(&["run", "--cwd", cwd, "hi"]).complains(if cwd.is_empty() { "" } else { cwd });
+    }
+    machine.angelia(&["run", "--cwd", "/nonexistent/place", "hi"]).is(1).complains("exists");
+    let serving = machine.serve();
+    machine.angelia(&["run", "--cwd", "/nonexistent/place", "hi"]).is(1).complains("exists");
+    serving.stop().is(0);
+    let ran = machine.shell("mkdir gone && cd gone && rmdir ../gone && \"$ANGELIA\" run hello");
+    ran.is(1).complains("directory");
+}
+
+/// Root may enter everything, so the test gives that up first where it can.
+#[test]
+fn a_directory_without_permission_is_named() {
+    let machine = Machine::with_shell();
+    let script = "mkdir locked && chmod 0 locked && \"$ANGELIA\" run --cwd locked hello";
+    if rustix::process::getuid().is_root() {
+        let script = format!(
+            "chmod 0777 '{root}' '{root}'/*; cp \"$ANGELIA\" ./angelia; export ANGELIA=./angelia; \
+             exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{script}'",
+            root = machine.place.root().display()
+        );
+        machine.shell(&script).is(1).complains("locked").complains("enter");
+    } else {
+        machine.shell(script).is(1).complains("locked").complains("enter");
+    }
+}
+
+#[test]
+fn a_configuration_of_garbage_is_refused_by_line() {
+    let machine = Machine::new();
+    let file = machine.home().join("config.yaml");
+    machine.configure("");
+    let deep = "[".repeat(100_000);
+    let long = "x".repeat(20 * 1024 * 1024);
+    let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,\
+                *b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n\
+                f: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n";
+    for garbage in [
+        &b"\x00\x01\x02"[..],
+        b"\xff\xfe\xff",
+        b"profiles: {",
+        b"\tlisten: 1",
+        b"listen: [1, 2]",
+        b"- a\n- list\n",
+        b"just words",
+        deep.as_bytes(),
+        long.as_bytes(),
+        bomb.as_bytes(),
+    ] {
+        fs::write(&file, garbage).unwrap();
+        let ran = machine.angelia(&["run", "hi"]);
+        ran.is(78).complains("config.yaml").complains("config check");
+        machine.angelia(&["serve", "--listen", "127.0.0.1:0"]).is(78);
+    }
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    machine.angelia(&["run", "hi"]).is(78).complains("config.yaml");
+}
+
+#[test]
+fn a_program_that_is_none_is_named() {
+    let machine = Machine::new();
+    let configure = |binary: &str| {
+        machine.configure(&format!("profiles: {{default: {{executor: claude, binary: {binary}}}}}"));
+    };
+    configure("/nonexistent/claude");
+    machine.angelia(&["run", "hi"]).is(69).complains("/nonexistent/claude").complains("install");
+    configure("/etc/passwd");
+    machine.angelia(&["run", "hi"]).is(69).complains("/etc/passwd").complains("chmod");
+    configure("/etc");
+    machine.angelia(&["run", "hi"]).is(69).complains("/etc");
+    machine.configure("profiles: {default: {executor: claude}}");
+    machine.angelia(&["run", "hi"]).is(69).complains("PATH").complains("hint: install");
+    let serving = machine.serve();
+    machine.angelia(&["run", "hi"]).is(69).complains("PATH").complains("hint: install");
+    serving.stop().is(0);
+    for turn in machine.list("turns") {
+        assert_eq!(turn["status"], "failed");
+    }
+}

@@ -1,0 +1,93 @@
+//! A `state.db` that is damaged, and a home that is no home: said clearly, and left as it is.
+
+use std::fs;
+
+use crate::{stage::Machine, transcript::Transcript};
+
+/// A machine with a few turns on record.
+fn with_records() -> Machine {
+    let machine = Machine::new();
+    machine.angelia(&["run", "-s", "work", "remember me"]).is(0);
+    machine
+}
+
+#[test]
+fn a_damaged_file_is_named_with_what_to_do_and_kept() {
+    let machine = with_records();
+    let file = machine.home().join("state.db");
+    let good = fs::read(&file).unwrap();
+    let header: &[u8] = b"SQLite format 3\0and then nothing that makes sense";
+    let mut holed = good.clone();
+    for byte in &mut holed[4096..] {
+        *byte = 0xa5;
+    }
+    for damaged in [&b"garbage"[..], &[0x5a; 20_000], header, &good[..good.len() / 2], &good[..9000], &holed] {
+        fs::write(&file, damaged).unwrap();
+        for command in [&["run", "hi"][..], &["sessions", "list"], &["turns", "list"], &["serve"]] {
+            let ran = machine.angelia(command);
+            ran.is(70).complains("state.db").complains("damaged").complains("mv ");
+        }
+        let ran = machine.angelia(&["run", "--json", "hi"]);
+        ran.is(70);
+        Transcript::read(&ran.stdout).failed("internal");
+        assert_eq!(fs::read(&file).unwrap(), damaged, "it is left for a rescue");
+    }
+    // What was good before is good again.
+    fs::write(&file, &good).unwrap();
+    machine.angelia(&["sessions", "list"]).is(0).says("remember me");
+    machine.angelia(&["run", "-s", "work", "hi"]).is(0);
+}
+
+#[test]
+fn an_empty_file_is_a_new_one() {
+    let machine = Machine::new();
+    machine.configure("");
+    fs::write(machine.home().join("state.db"), "").unwrap();
+    machine.angelia(&["run", "hi"]).is(0);
+    assert_eq!(machine.list("sessions").len(), 1);
+}
+
+#[test]
+fn a_folder_in_its_place_is_named() {
+    let machine = Machine::new();
+    machine.configure("");
+    fs::create_dir(machine.home().join("state.db")).unwrap();
+    for command in [&["run", "hi"][..], &["sessions", "list"], &["serve"]] {
+        machine.angelia(command).is(70).complains("state.db").complains("check");
+    }
+}
+
+#[test]
+fn records_of_a_later_version_are_left_alone() {
+    let machine = with_records();
+    let file = machine.home().join("state.db");
+    let mut bytes = fs::read(&file).unwrap();
+    // The number of the last migration, where SQLite keeps it for its users.
+    bytes[60..64].copy_from_slice(&9999_u32.to_be_bytes());
+    fs::write(&file, &bytes).unwrap();
+    machine.angelia(&["run", "hi"]).is(70).complains("state.db").complains("version");
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+}
+
+#[test]
+fn a_home_that_is_no_folder_is_named() {
+    let mut machine = Machine::new();
+    fs::write(machine.home(), "a file").unwrap();
+    machine.angelia(&["run", "hi"]).is(78).complains("not a folder").complains("ANGELIA_HOME");
+    machine.set("ANGELIA_HOME", format!("/tmp/{}", "long/".repeat(40)));
+    machine.angelia(&["run", "hi"]).is(78).complains("shorter");
+    machine.set("ANGELIA_HOME", "/proc/nowhere");
+    machine.angelia(&["run", "hi"]).is(78).complains("ANGELIA_HOME");
+    machine.set("ANGELIA_HOME", "");
+    machine.set("HOME", "");
+    machine.angelia(&["run", "hi"]).is(78).complains("HOME");
+}
+
+#[test]
+fn an_empty_token_is_named() {
+    let machine = Machine::new();
+    machine.configure("");
+    fs::write(machine.home().join("token"), "\n").unwrap();
+    machine.angelia(&["serve", "--listen", "127.0.0.1:0"]).is(78).complains("token");
+    machine.angelia(&["run", "hi"]).is(0);
+}

@@ -1,0 +1,110 @@
+//! The acceptance rows of the Claude Code bridge, one test per row, through the program, on the
+//! oldest and the newest Claude Code we support. The proof is what the scripted model was sent.
+
+mod answers;
+mod cache;
+mod environment;
+mod launch;
+mod prompt;
+mod switch;
+
+use angelia_testkit::{
+    model_server::{ModelServer, Recorded},
+    real::RealClaude,
+};
+use serde_json::Value;
+
+use crate::stage::Machine;
+
+/// A machine with one version of the real program and a model of its own.
+pub(crate) struct Lab {
+    pub(crate) machine: Machine,
+    pub(crate) claude: RealClaude,
+    pub(crate) server: ModelServer,
+}
+
+/// The lines of a profile that uses this program with this model.
+pub(crate) fn profile(machine: &Machine, claude: &RealClaude, server: &ModelServer) -> String {
+    let mut text = without_key(machine, claude, server);
+    text.push_str("\n      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests");
+    text
+}
+
+/// The same, where the program has to be logged in by itself. Ends with its variables.
+pub(crate) fn without_key(machine: &Machine, claude: &RealClaude, server: &ModelServer) -> String {
+    format!(
+        "
+    executor: claude
+    binary: {}
+    env:
+      ANTHROPIC_BASE_URL: {}
+      XDG_RUNTIME_DIR: {}
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
+      CLAUDE_CODE_MAX_RETRIES: '1'
+      DISABLE_TELEMETRY: '1'
+      DISABLE_AUTOUPDATER: '1'
+      DISABLE_ERROR_REPORTING: '1'",
+        claude.path.display(),
+        server.base_url(),
+        machine.place.root().join("run").display()
+    )
+}
+
+impl Lab {
+    fn new(claude: &RealClaude) -> Self {
+        Self {
+            machine: Machine::with_shell(),
+            claude: claude.clone(),
+            server: ModelServer::start().unwrap(),
+        }
+    }
+
+    /// Makes the program the default profile, with more lines of the test's choice.
+    pub(crate) fn configure(&self, more: &[&str]) {
+        self.machine.configure(&format!("profiles:\n  default:{}\n", self.profile(more)));
+    }
+
+    pub(crate) fn profile(&self, more: &[&str]) -> String {
+        let mut text = profile(&self.machine, &self.claude, &self.server);
+        for line in more {
+            text.push_str("\n    ");
+            text.push_str(line);
+        }
+        text
+    }
+
+    /// Hermes's own block, with more lines of the test's choice.
+    pub(crate) fn configure_bridge(&self, more: &[&str]) {
+        let block = self.profile(more).replace("\n    executor: claude", "");
+        self.machine.configure(&format!("claude_code_bridge:{}\n", block.replace("\n  ", "\n")));
+    }
+
+    pub(crate) fn last_request(&self) -> Recorded {
+        self.server.model_requests().pop().unwrap()
+    }
+}
+
+/// Runs a test on both versions.
+pub(crate) fn on_both(test: impl Fn(&mut Lab)) {
+    for claude in RealClaude::all().unwrap() {
+        eprintln!("--- Claude Code {}", claude.version);
+        test(&mut Lab::new(&claude));
+    }
+}
+
+/// The system prompt without its first block, which is about the one request.
+pub(crate) fn system(request: &Value) -> String {
+    let blocks = request["system"].as_array().unwrap();
+    blocks[1..].iter().map(|block| block["text"].as_str().unwrap()).collect()
+}
+
+pub(crate) fn tools(request: &Value) -> Vec<&str> {
+    let tools = request["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+/// A prompt that makes the model call the shell.
+pub(crate) fn bash(command: &str) -> String {
+    let input = serde_json::json!({"command": command, "description": "a test's command"});
+    format!("TOOL:{}:END", serde_json::json!({"name": "Bash", "input": input}))
+}

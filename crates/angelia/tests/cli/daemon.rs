@@ -1,0 +1,165 @@
+//! `angelia serve`: what it offers, who uses it, and how it goes.
+
+use std::{fs, net::SocketAddr};
+
+use rustix::process::Signal;
+
+use crate::{
+    agents::marked,
+    http,
+    stage::{Machine, mode, until},
+};
+
+#[test]
+fn it_says_where_it_is_and_leaves_nothing_behind() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let run = machine.home().join("run");
+    let address = fs::read_to_string(run.join("http.addr")).unwrap();
+    let address: SocketAddr = address.trim().parse().unwrap();
+    assert!(address.ip().is_loopback() && address.port() != 0);
+    assert_eq!(mode(&machine.home().join("token")), 0o600);
+    assert_eq!(mode(&run.join("angelia.sock")), 0o600);
+    assert_eq!(mode(&machine.home()), 0o700);
+    let stopped = serving.stop();
+    stopped.is(0).complains(&format!("http://{address}"));
+    assert!(!run.join("angelia.sock").exists() && !run.join("http.addr").exists());
+    assert!(machine.home().join("token").exists());
+}
+
+#[test]
+fn the_token_is_the_owners_and_stays_the_same() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let token = fs::read_to_string(machine.home().join("token")).unwrap();
+    let bearer = format!("authorization: Bearer {}\r\n", token.trim());
+    assert_eq!(http::ask_tcp(&machine, "/healthz", "").status, 200);
+    assert_eq!(http::ask_tcp(&machine, "/api/sessions", "").status, 401);
+    assert_eq!(http::ask_tcp(&machine, "/api/sessions", &bearer).status, 200);
+    let printed = serving.stop();
+    assert!(!printed.stderr.contains(token.trim()), "it is never printed");
+    let _serving = machine.serve();
+    assert_eq!(fs::read_to_string(machine.home().join("token")).unwrap(), token);
+}
+
+#[test]
+fn there_is_one_per_home() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let pid = serving.running.pid().to_string();
+    let second = machine.angelia(&["serve", "--listen", "127.0.0.1:0"]);
+    second.is(75).complains(&pid).complains("ANGELIA_HOME");
+    machine.angelia(&["run", "hello"]).is(0);
+    serving.stop().is(0);
+    machine.serve().stop().is(0);
+}
+
+#[test]
+fn an_address_that_is_taken_or_not_ours_is_refused() {
+    let machine = Machine::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    machine.angelia(&["serve", "--listen", &address]).is(69).complains("--listen");
+    machine.angelia(&["serve", "--listen", "0.0.0.0:0"]).is(78).complains("loopback");
+    machine.angelia(&["serve", "--listen", "nonsense"]).is(78).complains("--listen");
+    assert!(!machine.home().join("run/angelia.sock").exists());
+    machine.serve().stop().is(0);
+}
+
+#[test]
+fn commands_use_it_and_the_process_stays_hot() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let turn = |number: &str| {
+        let turn = machine.turn(&["-s", "work", "!who"]);
+        assert!(turn.text().contains(number), "{turn:#?}");
+        turn.text().to_owned()
+    };
+    let pid = |text: &str| text.split_whitespace().find(|w| w.parse::<u32>().is_ok()).map(str::to_owned);
+    let (first, second) = (turn("1"), turn("2"));
+    assert_eq!(pid(&first), pid(&second), "{first} {second}");
+    machine.angelia(&["doctor"]).says("running, used by every command");
+    assert!(!marked(&machine).is_empty());
+    serving.stop().is(0);
+    assert!(marked(&machine).is_empty(), "its agents have gone with it");
+}
+
+#[test]
+fn one_with_another_configuration_is_ignored_with_a_note() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    machine.angelia(&["run", "hello"]).is(0);
+    machine.configure("profiles: {default: {executor: parrot, model: other}}");
+    let ran = machine.angelia(&["run", "--json", "!who"]);
+    ran.is(0).complains("another configuration").complains("without it");
+    assert!(ran.stdout.contains(r#""model":"other""#), "{ran:#?}");
+    machine.configure("");
+    let ran = machine.angelia(&["run", "hello"]);
+    assert_eq!(ran.is(0).stderr, "");
+    serving.stop().is(0);
+}
+
+#[test]
+fn going_ends_every_turn_and_those_who_watch_see_it() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let running = machine.start(&["run", "--json", "said before\n!hang"]);
+    running.until_says("said before");
+    let session = http::session(&machine, &serving.socket, "default");
+    let queued: Vec<_> =
+        (0..3).map(|_| http::submit(&serving.socket, &session, "!hang")).collect();
+    let stopped = serving.stop();
+    stopped.is(0);
+    let ran = running.wait();
+    assert!(!ran.stderr.contains("panicked"));
+    let seen = crate::transcript::Transcript::read(&ran.stdout);
+    assert_ne!(seen.end()["status"], "completed");
+    for turn in machine.export(&session) {
+        turn.ends_once();
+        assert!(queued.contains(&turn.turn().to_owned()));
+    }
+    assert!(marked(&machine).is_empty());
+}
+
+#[test]
+fn a_dead_daemons_socket_confuses_nobody() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    machine.angelia(&["run", "-s", "work", "hello"]).is(0);
+    serving.kill();
+    assert!(machine.home().join("run/angelia.sock").exists(), "that is what is tested");
+    let ran = machine.angelia(&["run", "-s", "work", "hello"]);
+    assert_eq!(ran.is(0).stderr, "");
+    machine.angelia(&["doctor"]).says("not running");
+    let serving = machine.serve();
+    machine.angelia(&["run", "-s", "work", "hello"]).is(0);
+    serving.stop().is(0);
+}
+
+/// Something that is no daemon listens where one should.
+#[test]
+fn a_stranger_at_the_socket_confuses_nobody() {
+    let machine = Machine::new();
+    machine.angelia(&["run", "hello"]).is(0);
+    let socket = machine.home().join("run/angelia.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let stranger = std::thread::spawn(move || {
+        use std::io::Write as _;
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 mail.example.org ESMTP\r\n").unwrap();
+    });
+    machine.angelia(&["run", "hello"]).is(0);
+    stranger.join().unwrap();
+}
+
+#[test]
+fn a_second_signal_does_not_disturb_the_first() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    http::submit(&serving.socket, &http::session(&machine, &serving.socket, "default"), "!hang");
+    until("the agent runs", || !marked(&machine).is_empty());
+    serving.running.signal(Signal::TERM);
+    serving.running.signal(Signal::INT);
+    serving.running.wait().is(0);
+    assert!(marked(&machine).is_empty());
+}

@@ -1,0 +1,115 @@
+//! The first minutes of a new user: nothing installed, nothing configured.
+
+use std::fs;
+
+use crate::{
+    stage::{Machine, mode},
+    transcript::Transcript,
+};
+
+#[test]
+fn hello_is_answered_and_says_that_it_is_a_demo() {
+    let machine = Machine::new();
+    let ran = machine.angelia(&["run", "hello"]);
+    ran.is(0).says("demo agent").says("You said: hello").says("angelia doctor");
+    assert!(ran.stdout.ends_with('\n'));
+    assert_eq!(ran.stderr, "", "a pipe gets the answer and nothing else");
+    assert!(!ran.stdout.contains('\x1b'), "no colours for a pipe");
+}
+
+#[test]
+fn events_are_printed_as_they_are_and_nothing_else() {
+    let machine = Machine::new();
+    let script = "!think about it\n!tool Read\n!words 3\nthe end";
+    let ran = machine.angelia(&["run", "--json", script]);
+    ran.is(0);
+    assert_eq!(ran.stderr, "");
+    let transcript = Transcript::read(&ran.stdout);
+    insta::assert_json_snapshot!("events_of_a_turn", transcript.shape());
+}
+
+#[test]
+fn the_record_is_what_was_seen() {
+    let machine = Machine::new();
+    let seen = machine.turn(&["!think\n!tool Read\n!words 5\nend"]);
+    let recorded = machine.export(seen.session());
+    assert_eq!(recorded.len(), 1);
+    // A replay may leave out deltas, whose blocks are there, and nothing else.
+    let whole: Vec<_> = seen
+        .events
+        .iter()
+        .filter(|event| !event["type"].as_str().unwrap().ends_with(".delta"))
+        .cloned()
+        .collect();
+    assert_eq!(recorded[0].events, whole);
+}
+
+#[test]
+fn a_prompt_comes_from_the_argument_or_from_standard_input() {
+    let machine = Machine::new();
+    machine.angelia_with_input(&["run", "-"], b"through the pipe\n").is(0).says("through the pipe");
+    machine.angelia_with_input(&["run"], b"through the pipe\n").is(0).says("through the pipe");
+    // Standard input belongs to somebody else when there is a prompt.
+    let both = machine.angelia_with_input(&["run", "typed"], b"piped");
+    both.is(0).says("You said: typed");
+    assert!(!both.stdout.contains("piped"));
+    machine.angelia(&["run", "--", "--json"]).is(0).says("You said: --json");
+}
+
+#[test]
+fn pipes_work_as_everywhere() {
+    let machine = Machine::with_shell();
+    let ran = machine.shell("echo 'counted words' | \"$ANGELIA\" run - | wc -l");
+    ran.is(0).says("3");
+    let ran = machine.shell("\"$ANGELIA\" run --json '!words 4' | grep -c text.delta");
+    ran.is(0).says("4");
+}
+
+#[test]
+fn the_home_is_made_for_its_owner_only() {
+    let machine = Machine::new();
+    machine.angelia(&["run", "hello"]).is(0);
+    for part in ["", "run", "run/owners", "work", "logs"] {
+        assert_eq!(mode(&machine.home().join(part)), 0o700, "{part}");
+    }
+    assert_eq!(mode(&machine.home().join("state.db")), 0o600);
+    let left: Vec<_> = fs::read_dir(machine.home().join("run/owners")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    // Nothing is written anywhere else.
+    assert_eq!(names(&machine.place.home()), [".angelia"]);
+    assert!(names(&machine.work()).is_empty());
+}
+
+fn names(folder: &std::path::Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn an_existing_home_that_others_can_read_is_narrowed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let machine = Machine::new();
+    fs::create_dir(machine.home()).unwrap();
+    fs::set_permissions(machine.home(), fs::Permissions::from_mode(0o755)).unwrap();
+    machine.angelia(&["run", "hello"]).is(0);
+    assert_eq!(mode(&machine.home()), 0o700);
+}
+
+#[test]
+fn the_home_can_be_elsewhere() {
+    let mut machine = Machine::new();
+    let elsewhere = machine.place.root().join("elsewhere");
+    machine.set("ANGELIA_HOME", &elsewhere);
+    machine.angelia(&["run", "hello"]).is(0);
+    assert!(elsewhere.join("state.db").exists());
+    assert!(!machine.home().exists());
+}
+
+#[test]
+fn version_and_help_are_no_failures() {
+    let machine = Machine::new();
+    machine.angelia(&["--version"]).is(0).says(env!("CARGO_PKG_VERSION"));
+    machine.angelia(&["--help"]).is(0).says("doctor").says("sessions");
+    machine.angelia(&["run", "--help"]).is(0).says("--json");
+    assert!(!machine.home().exists(), "looking changes nothing");
+}

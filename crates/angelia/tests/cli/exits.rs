@@ -1,0 +1,87 @@
+//! The exit codes scripts rely on, each with an error that says what failed and what to do.
+
+use crate::stage::Machine;
+
+/// What to run, its code, and a word of what is said about it.
+const TABLE: &[(&[&str], i32, &str)] = &[
+    (&["run", "!words 2"], 0, ""),
+    (&["run", "!fail invalid"], 1, "not valid"),
+    (&["run", "!fail refused"], 1, "refuse"),
+    (&["run", "!fail unknown"], 1, "something failed"),
+    (&["run", "!fail model"], 1, "no such model"),
+    (&["run", "!die"], 1, "ended"),
+    (&["run", "-p", "nobody", "hi"], 1, "known profiles"),
+    (&["run", "--nonsense"], 2, "--nonsense"),
+    (&["nonsense"], 2, "nonsense"),
+    (&["run", " "], 2, "empty"),
+    (&["sessions", "show", "nonsense"], 2, "sessions list"),
+    (&["turns", "watch", "nonsense"], 2, "turns list"),
+    (&["sessions", "show", "01a1e0f8-d08f-76c6-8281-62076d1080ea"], 1, "no such session"),
+    (&["run", "-s", "01a1e0f8-d08f-76c6-8281-62076d1080ea", "hi"], 1, "no such session"),
+    (&["turns", "show", "01a1e0f8-d08f-76c6-8281-62076d1080ea"], 1, "no such turn"),
+    (&["run", "-p", "missing", "hi"], 69, "does not exist"),
+    (&["run", "!fail server"], 69, "overloaded"),
+    (&["run", "!fail rate"], 75, "too many"),
+    (&["run", "!fail auth"], 77, "not logged in"),
+    (&["--config", "nowhere.yaml", "run", "hi"], 78, "nowhere.yaml"),
+];
+
+#[test]
+fn every_way_to_fail_has_its_code_and_its_word() {
+    let machine = Machine::new();
+    machine.configure("profiles: {missing: {executor: claude, binary: /nonexistent/claude}}");
+    for (arguments, code, word) in TABLE {
+        let ran = machine.angelia(arguments);
+        ran.is(*code).complains(word);
+        if *code != 0 {
+            assert_eq!(ran.stdout.lines().count(), 0, "errors go to stderr: {ran:#?}");
+        }
+    }
+}
+
+#[test]
+fn the_daemon_gives_the_same_codes() {
+    let machine = Machine::new();
+    machine.configure("profiles: {missing: {executor: claude, binary: /nonexistent/claude}}");
+    let _serving = machine.serve();
+    for (arguments, code, word) in TABLE.iter().filter(|row| row.0[0] == "run") {
+        machine.angelia(arguments).is(*code).complains(word);
+    }
+}
+
+#[test]
+fn events_tell_every_failure_once_the_configuration_is_read() {
+    let machine = Machine::new();
+    machine.configure("profiles: {missing: {executor: claude, binary: /nonexistent/claude}}");
+    for (arguments, code, kind) in [
+        (vec!["!fail auth"], 77, "auth"),
+        (vec!["!fail rate"], 75, "rate_limited"),
+        (vec!["!fail server"], 69, "unavailable"),
+        (vec!["!fail refused"], 1, "refused"),
+        (vec!["!die"], 1, "agent"),
+        (vec!["-p", "missing", "hi"], 69, "unavailable"),
+        (vec!["-p", "nobody", "hi"], 1, "invalid"),
+        (vec!["--cwd", "/nonexistent", "hi"], 1, "invalid"),
+        (vec![" "], 2, "invalid"),
+    ] {
+        let ran = machine.angelia(&[&["run", "--json"], &arguments[..]].concat());
+        ran.is(code);
+        assert_eq!(ran.stderr, "", "nothing is said twice: {ran:#?}");
+        let transcript = crate::transcript::Transcript::read(&ran.stdout);
+        transcript.failed(kind);
+        assert_eq!(transcript.end()["status"], "failed");
+    }
+    let ran = machine.angelia_with_input(&["run", "--json", "-"], b"not \xff text");
+    ran.is(2);
+    crate::transcript::Transcript::read(&ran.stdout).failed("invalid");
+}
+
+#[test]
+fn what_was_said_before_a_failure_is_kept() {
+    let machine = Machine::new();
+    let failed = machine.turn(&["!words 3\n!fail server"]);
+    assert!(failed.text().contains("word1 word2 word3"), "{failed:#?}");
+    let died = machine.turn(&["said before\n!die"]);
+    died.failed("agent");
+    assert!(died.text().contains("You said: said before"), "{died:#?}");
+}

@@ -1,0 +1,184 @@
+//! `kill -9` of angelia in the middle of everything: the next start finds and ends what is left,
+//! and every turn has exactly one end.
+
+use std::{thread, time::Duration};
+
+use angelia_testkit::{model_server::ModelServer, real::RealClaude};
+use serde_json::json;
+
+use crate::{
+    agents::marked,
+    checklist::profile,
+    http,
+    stage::{Machine, Serving, until, within},
+};
+
+/// How long leftovers may live after the next start.
+const LEFT: Duration = Duration::from_secs(5);
+
+/// Every turn on record has ended, and once.
+fn every_turn_ended_once(machine: &Machine) -> usize {
+    let mut count = 0;
+    for session in machine.list("sessions") {
+        for turn in machine.export(session["id"].as_str().unwrap()) {
+            turn.ends_once();
+            count += 1;
+        }
+    }
+    count
+}
+
+fn nothing_is_left(machine: &Machine) {
+    let gone = within(LEFT, || marked(machine).is_empty());
+    let left: Vec<_> = marked(machine).into_iter().map(crate::agents::command_line).collect();
+    assert!(gone, "still there: {left:#?}");
+}
+
+/// Sixteen sessions in the middle of something, beside a hundred finished turns or more.
+fn busy(machine: &Machine, serving: &Serving, profile: &str, prompts: &[&str]) -> Vec<String> {
+    let sessions = (0..16).map(|n| {
+        let session = http::session(machine, &serving.socket, profile);
+        http::submit(&serving.socket, &session, prompts[n % prompts.len()]);
+        session
+    });
+    let sessions: Vec<String> = sessions.collect();
+    until("all of them run", || {
+        let turns = http::ask(&serving.socket, "GET", "/api/sessions?limit=100", &json!(null));
+        assert_eq!(turns.status, 200, "{turns:?}");
+        marked(machine).len() >= 16
+    });
+    sessions
+}
+
+#[test]
+fn two_hundred_turns_and_sixteen_sessions_survive_it() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let session = http::session(&machine, &serving.socket, "default");
+    for n in 0..200 {
+        let turn = http::submit(&serving.socket, &session, &format!("number {n}"));
+        let events = http::follow(&serving.socket, &turn);
+        assert!(events.contains(&format!("You said: number {n}")), "{events}");
+    }
+    let prompts = ["!hang", "!words 100000 1", "!tool Wait 60000", "!ask", "said\n!hang", "!words 1000000"];
+    let sessions = busy(&machine, &serving, "default", &prompts);
+    for session in &sessions {
+        http::submit(&serving.socket, session, "waiting in the queue");
+    }
+    serving.kill();
+    machine.angelia(&["run", "hello"]).is(0);
+    nothing_is_left(&machine);
+    assert_eq!(every_turn_ended_once(&machine), 200 + 16 + 16 + 1);
+    let failed: Vec<_> =
+        machine.list("turns").into_iter().filter(|turn| turn["status"] == "failed").collect();
+    assert_eq!(failed.len(), 32);
+    for turn in failed {
+        let why = &turn["failure"];
+        assert!(why["message"].as_str().unwrap().contains("killed"), "{why}");
+        assert!(why["hint"].is_string(), "{why}");
+    }
+    // The sessions go on.
+    machine.angelia(&["run", "-s", &sessions[0], "!who"]).is(0);
+    machine.angelia(&["run", "-s", &session, "!who"]).is(0);
+}
+
+/// Whoever looks sees the truth, also when looking is all they do.
+#[test]
+fn every_command_is_a_next_start() {
+    for command in [
+        &["run", "hello"][..],
+        &["sessions", "list"],
+        &["turns", "list"],
+        &["doctor"],
+    ] {
+        let machine = Machine::new();
+        let serving = machine.serve();
+        let session = http::session(&machine, &serving.socket, "default");
+        let turn = http::submit(&serving.socket, &session, "said before\n!hang");
+        until("the agent runs", || !marked(&machine).is_empty());
+        serving.kill();
+        machine.angelia(command);
+        nothing_is_left(&machine);
+        let shown = machine.angelia(&["turns", "show", &turn]);
+        shown.is(0).says("failed");
+        assert_eq!(every_turn_ended_once(&machine), if command[0] == "run" { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn a_killed_run_is_cleaned_up_by_the_next_one() {
+    let machine = Machine::new();
+    let running = machine.start(&["run", "--json", "said before\n!hang"]);
+    running.until_says("said before");
+    running.signal(rustix::process::Signal::KILL);
+    running.wait();
+    let serving = machine.serve();
+    nothing_is_left(&machine);
+    assert_eq!(every_turn_ended_once(&machine), 1);
+    let turn = &machine.list("turns")[0];
+    assert_eq!(turn["status"], "failed");
+    assert!(turn["text"].as_str().unwrap().contains("said before"), "{turn}");
+    serving.stop().is(0);
+}
+
+/// Several starts at once clean up together, and nobody's living agents are touched.
+#[test]
+fn the_living_are_left_alone() {
+    let machine = Machine::new();
+    let living = machine.start(&["run", "--json", "alive\n!hang"]);
+    living.until_says("alive");
+    let serving = machine.serve();
+    busy(&machine, &serving, "default", &["!hang"]);
+    serving.kill();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| machine.angelia(&["run", "hello"]).is(0).says("You said"));
+        }
+    });
+    let left = within(LEFT, || marked(&machine).len() == 1);
+    assert!(left, "{:?}", marked(&machine));
+    living.signal(rustix::process::Signal::INT);
+    living.wait().is(130);
+    assert_eq!(every_turn_ended_once(&machine), 16 + 4 + 1);
+    assert!(marked(&machine).is_empty());
+}
+
+/// With the real program: a tool's grandchild in a session of its own, which nothing ties to us
+/// any more but its mark.
+#[test]
+fn real_a_tools_grandchild_does_not_survive_it() {
+    for claude in RealClaude::all().unwrap() {
+        let machine = Machine::with_shell();
+        let server = ModelServer::start().unwrap();
+        machine.configure(&format!(
+            "profiles:\n  default:{}\n    permissions: unattended\n  demo: {{executor: parrot}}\n",
+            profile(&machine, &claude, &server)
+        ));
+        let serving = machine.serve();
+        let pids = machine.place.root().join("pids");
+        let command = format!(
+            "for n in 1 2; do setsid sh -c 'echo $$ >> {}; exec sleep 300' >/dev/null 2>&1 & done; sleep 300",
+            pids.display()
+        );
+        let call = json!({"name": "Bash", "input": {"command": command, "description": "x"}});
+        let prompt = format!("TOOL:{call}:END");
+        for prompt in [prompt.as_str(), "WORDS:100000:5", "HANG_HEADERS"] {
+            let session = http::session(&machine, &serving.socket, "default");
+            http::submit(&serving.socket, &session, prompt);
+        }
+        let session = http::session(&machine, &serving.socket, "demo");
+        http::submit(&serving.socket, &session, "!hang");
+        until("the grandchildren live", || {
+            std::fs::read_to_string(&pids).is_ok_and(|pids| pids.lines().count() == 2)
+        });
+        until("the others have begun", || server.model_requests().len() >= 3);
+        serving.kill();
+        machine.angelia(&["run", "-p", "demo", "hello"]).is(0);
+        nothing_is_left(&machine);
+        for pid in std::fs::read_to_string(&pids).unwrap().lines() {
+            let line = crate::agents::command_line(pid.parse().unwrap());
+            assert!(!line.contains("sleep 300"), "{pid}: {line}");
+        }
+        assert_eq!(every_turn_ended_once(&machine), 5);
+    }
+}

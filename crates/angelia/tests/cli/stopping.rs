@@ -1,0 +1,137 @@
+//! Ctrl-C once and twice, and a reader who has seen enough.
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+
+use crate::{
+    agents::marked,
+    stage::{Machine, Running, until},
+    transcript::Transcript,
+};
+
+#[test]
+fn the_first_ctrl_c_interrupts_and_keeps_what_was_said() {
+    let machine = Machine::new();
+    let running = machine.start(&["run", "--json", "!words 2\n!tool Wait\n!words 3 20\n!hang"]);
+    running.until_says("word3");
+    running.signal(Signal::INT);
+    let ran = running.wait();
+    ran.is(130);
+    let turn = Transcript::read(&ran.stdout);
+    assert_eq!(turn.end()["status"], "interrupted");
+    assert!(turn.text().contains("word1 word2"), "{turn:#?}");
+    assert_eq!(machine.export(turn.session())[0].end(), turn.end(), "it is recorded so");
+    assert!(marked(&machine).is_empty(), "its process has gone");
+}
+
+#[test]
+fn a_person_sees_what_was_said_before_the_interruption() {
+    let machine = Machine::new();
+    let running = machine.start(&["run", "first words\n!hang"]);
+    running.until_says("first words");
+    running.signal(Signal::INT);
+    running.wait().is(130).complains("interrupting").complains("interrupted");
+}
+
+/// An agent that does not listen any more: its process is stopped.
+#[test]
+fn the_second_ctrl_c_kills() {
+    let machine = Machine::new();
+    let running = machine.start(&["run", "said before\n!hang"]);
+    running.until_says("said before");
+    let agents = marked(&machine);
+    assert_eq!(agents.len(), 1);
+    signal(agents[0], Signal::STOP);
+    running.signal(Signal::INT);
+    until("the first one is answered", || running.stderr().contains("Ctrl-C again to kill"));
+    let asked = Instant::now();
+    running.signal(Signal::INT);
+    running.wait().is(130).complains("killing");
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(marked(&machine).is_empty());
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+#[test]
+fn being_told_to_go_is_an_interruption_too() {
+    for told in [Signal::TERM, Signal::HUP] {
+        let machine = Machine::new();
+        let running = machine.start(&["run", "said before\n!hang"]);
+        running.until_says("said before");
+        running.signal(told);
+        running.wait().is(130);
+        assert_eq!(machine.list("turns")[0]["status"], "interrupted");
+        assert!(marked(&machine).is_empty());
+    }
+}
+
+#[test]
+fn ctrl_c_reaches_a_turn_in_the_daemon() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let running = machine.start(&["run", "--json", "said before\n!hang"]);
+    running.until_says("said before");
+    running.signal(Signal::INT);
+    let ran = running.wait();
+    ran.is(130);
+    assert_eq!(Transcript::read(&ran.stdout).end()["status"], "interrupted");
+    serving.stop().is(0);
+}
+
+#[test]
+fn a_reader_who_leaves_ends_the_turn_without_noise() {
+    let machine = Machine::with_shell();
+    for json in ["--json", ""] {
+        let script = format!(
+            "\"$ANGELIA\" run {json} \"$(printf 'one line\\n!words 100000 5\\n')\" | head -n 1"
+        );
+        let began = Instant::now();
+        let ran = machine.shell(&script);
+        ran.is(0);
+        assert_eq!(ran.stderr, "", "{ran:#?}");
+        assert!(began.elapsed() < Duration::from_secs(30), "it went on");
+    }
+    for turn in machine.list("turns") {
+        assert_eq!(turn["status"], "interrupted");
+    }
+    assert!(marked(&machine).is_empty());
+}
+
+#[test]
+fn closed_streams_are_no_reason_to_panic() {
+    let machine = Machine::with_shell();
+    for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
+        for command in ["run hello", "run --json hello", "sessions list", "doctor", "--help"] {
+            let ran = machine.shell(&format!("\"$ANGELIA\" {command} {closed}; echo code $?"));
+            assert!(!ran.stderr.contains("panicked"), "{command} {closed}: {ran:#?}");
+            let code: u8 = ran.stdout.rsplit("code ").next().unwrap().trim().parse().unwrap();
+            assert!(code < 3, "{command} {closed}: {ran:#?}");
+        }
+    }
+    let full = machine.shell("\"$ANGELIA\" sessions list >/dev/full");
+    full.is(1).complains("cannot write to standard output");
+}
+
+/// A terminal sends Ctrl-C to the whole group: the agent must not get it behind our back.
+#[test]
+fn the_agent_is_out_of_reach_of_the_terminals_ctrl_c() {
+    use std::os::unix::process::CommandExt as _;
+    let machine = Machine::new();
+    let mut command: Command = machine.command(&["run", "--json", "said before\n!hang"]);
+    command.process_group(0);
+    let running = Running::of(command, Stdio::null());
+    running.until_says("said before");
+    let group = rustix::process::Pid::from_raw(running.pid().try_into().unwrap()).unwrap();
+    rustix::process::kill_process_group(group, Signal::INT).unwrap();
+    let ran = running.wait();
+    ran.is(130);
+    assert_eq!(Transcript::read(&ran.stdout).end()["status"], "interrupted");
+}

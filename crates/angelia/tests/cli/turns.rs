@@ -1,0 +1,106 @@
+//! Single turns in the daemon: watched by others, interrupted by others, gone when it goes.
+
+use rustix::process::Signal;
+
+use crate::{
+    agents::marked,
+    http,
+    stage::{Machine, until},
+    transcript::Transcript,
+};
+
+#[test]
+fn a_turn_is_watched_from_its_beginning_to_its_end() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let session = http::session(&machine, &serving.socket, "default");
+    let turn = http::submit(&serving.socket, &session, "!words 3\n!tool Wait 300\nthe end");
+    let watching = machine.start(&["turns", "watch", "--json", &turn]);
+    let shown = machine.start(&["turns", "watch", &turn]);
+    let seen = Transcript::read(&watching.wait().is(0).stdout);
+    assert_eq!(seen.turn(), turn);
+    seen.completed();
+    shown.wait().is(0).says("word1 word2 word3").says("the end");
+    // A turn that is over is told once more.
+    let again = machine.angelia(&["turns", "watch", "--json", &turn]);
+    let again = Transcript::read_export(&format!("session\n{{}}\n{}", again.is(0).stdout));
+    assert_eq!(again[0].end(), seen.end());
+}
+
+#[test]
+fn whoever_only_watches_stops_nothing() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let session = http::session(&machine, &serving.socket, "default");
+    let turn = http::submit(&serving.socket, &session, "said before\n!hang");
+    let watching = machine.start(&["turns", "watch", &turn]);
+    watching.until_says("said before");
+    watching.signal(Signal::INT);
+    watching.wait().is(130);
+    assert_eq!(http::turn(&serving.socket, &turn)["status"], "running");
+
+    machine.angelia(&["turns", "interrupt", &turn]).is(0);
+    until("the turn ends", || http::turn(&serving.socket, &turn)["status"] == "interrupted");
+    machine.angelia(&["turns", "show", &turn]).is(0).says("interrupted").says("said before");
+    machine.angelia(&["turns", "interrupt", &turn]).is(1);
+}
+
+#[test]
+fn an_interruption_ends_what_run_shows_elsewhere() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let running = machine.start(&["run", "--json", "said before\n!hang"]);
+    running.until_says("said before");
+    let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
+    machine.angelia(&["turns", "interrupt", "--kill", &turn]).is(0);
+    let ran = running.wait();
+    ran.is(130);
+    assert_eq!(Transcript::read(&ran.stdout).end()["status"], "interrupted");
+    serving.stop().is(0);
+}
+
+#[test]
+fn without_a_daemon_nothing_can_be_interrupted_from_outside() {
+    let machine = Machine::new();
+    let running = machine.start(&["run", "--json", "said before\n!hang"]);
+    running.until_says("said before");
+    let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(machine.list("turns")[0]["status"], "running");
+    machine.angelia(&["turns", "interrupt", &turn]).is(1).complains("Ctrl-C");
+    running.signal(Signal::INT);
+    running.wait().is(130);
+    machine.angelia(&["turns", "interrupt", &turn]).is(1).complains("over already");
+}
+
+#[test]
+fn turns_of_one_session_wait_for_each_other() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let session = http::session(&machine, &serving.socket, "default");
+    let first = http::submit(&serving.socket, &session, "first\n!hang");
+    let second = machine.start(&["run", "--json", "-s", &session, "second"]);
+    until("it waits", || {
+        machine.list("turns").iter().any(|turn| turn["status"] == "queued")
+    });
+    machine.angelia(&["turns", "interrupt", &first]).is(0);
+    let ran = second.wait();
+    ran.is(0);
+    assert!(Transcript::read(&ran.stdout).text().contains("You said: second"));
+}
+
+#[test]
+fn a_queue_has_an_end() {
+    let machine = Machine::new();
+    machine.configure("sessions: {max_queued_turns: 2}");
+    let serving = machine.serve();
+    let session = http::session(&machine, &serving.socket, "default");
+    for _ in 0..3 {
+        http::submit(&serving.socket, &session, "!hang");
+    }
+    machine.angelia(&["run", "-s", &session, "one too many"]).is(75);
+    serving.stop().is(0);
+    for turn in machine.export(&session) {
+        turn.ends_once();
+    }
+    assert!(marked(&machine).is_empty());
+}
