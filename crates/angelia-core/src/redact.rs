@@ -1,5 +1,5 @@
 //! Secrets out of text that leaves for logs, errors and failure reports: first the values we know,
-//! exactly; then whatever has the [shape] of a token.
+//! exactly; then whatever has the shape of a token.
 //!
 //! Text is looked at line by line, so that a stream can be redacted as it comes, with the same
 //! result in whatever pieces it comes; only a private key in PEM form spans lines.

@@ -1,7 +1,6 @@
 //! Profiles as the configuration defines them; `auto` becomes the first agent that is ready.
 
 use std::{
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -32,17 +31,12 @@ impl ConfiguredProfiles {
         Self { app, executors, chosen: Mutex::default() }
     }
 
-    /// Like [`Profiles::spec`], for a caller who is somewhere.
-    pub(crate) async fn spec_from(
-        &self,
-        wanted: Wanted,
-        caller_cwd: Option<PathBuf>,
-    ) -> Result<SessionSpec, Failure> {
+    async fn specify(&self, wanted: Wanted) -> Result<SessionSpec, Failure> {
         let call = Call {
             environment: &self.app.environment,
             home: &self.app.home,
             named_cwd: wanted.cwd.as_deref(),
-            caller_cwd: caller_cwd.as_deref(),
+            caller_cwd: wanted.caller_cwd.as_deref(),
             at_terminal: wanted.at_terminal,
         };
         let candidates = self.app.config.resolve(wanted.profile.as_deref(), &call);
@@ -89,7 +83,7 @@ impl ConfiguredProfiles {
 
 impl Profiles for ConfiguredProfiles {
     fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
-        Box::pin(self.spec_from(wanted, None))
+        Box::pin(self.specify(wanted))
     }
 
     fn list(&self) -> Vec<ProfileSummary> {

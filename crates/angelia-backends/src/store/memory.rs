@@ -22,7 +22,7 @@ type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 const NO_SESSION: StoreError = StoreError::NotFound("session");
 const NO_TURN: StoreError = StoreError::NotFound("turn");
 
-/// See the [module](self).
+/// Sessions, turns and events of this process, gone with it.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     kept: Mutex<Kept>,

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{
     live::LiveAgents,
-    log::{TurnLog, Watch},
+    log::{Logs, TurnLog, Watch},
     session::{Command, SessionHandle},
 };
 use crate::{
@@ -37,8 +37,8 @@ pub(super) struct Shared {
     pub(super) live: LiveAgents,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     starting: tokio::sync::Mutex<()>,
-    /// Turns that are queued or running here.
-    turns: Mutex<HashMap<TurnId, Arc<TurnLog>>>,
+    /// Turns that are queued or running here, or have just ended.
+    turns: Mutex<Logs>,
     /// Which session waits for which approval.
     pending: Mutex<HashMap<ApprovalId, SessionId>>,
 }
@@ -312,6 +312,9 @@ impl Engine {
             self.turn(turn).await?;
             return Err(EngineError::NotRunning);
         };
+        if log.is_finished() {
+            return Err(EngineError::NotRunning);
+        }
         let actor = self
             .shared
             .existing_actor(log.session)
@@ -437,16 +440,15 @@ impl Shared {
     }
 
     pub(super) fn keep_log(&self, log: &Arc<TurnLog>) {
-        lock(&self.turns).insert(log.turn, Arc::clone(log));
+        lock(&self.turns).begin(log);
     }
 
-    /// From here on the store tells the turn's story.
-    pub(super) fn drop_log(&self, turn: TurnId) {
-        lock(&self.turns).remove(&turn);
+    pub(super) fn end_log(&self, turn: TurnId) {
+        lock(&self.turns).end(turn);
     }
 
     fn log(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
-        lock(&self.turns).get(&turn).cloned()
+        lock(&self.turns).find(turn)
     }
 
     fn actors(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {

@@ -2,6 +2,7 @@
 //! pace from its own place: a slow one catches up from here and slows nobody.
 
 use std::{
+    collections::{HashMap, VecDeque},
     ops::Deref,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -23,6 +24,38 @@ pub(super) struct TurnLog {
     /// In the batches they came in: publishing and following cost one step per batch.
     batches: Mutex<Vec<Arc<[TurnEvent]>>>,
     progress: watch::Sender<Progress>,
+}
+
+/// How many logs are kept after their turn: whoever asks for a quick turn's events comes after its
+/// end, and is still shown every delta. Later viewers read from the store.
+const RECENT: usize = 16;
+
+/// The logs that are in memory.
+#[derive(Debug, Default)]
+pub(super) struct Logs {
+    running: HashMap<TurnId, Arc<TurnLog>>,
+    recent: VecDeque<Arc<TurnLog>>,
+}
+
+impl Logs {
+    pub(super) fn begin(&mut self, log: &Arc<TurnLog>) {
+        self.running.insert(log.turn, Arc::clone(log));
+    }
+
+    pub(super) fn end(&mut self, turn: TurnId) {
+        let Some(log) = self.running.remove(&turn) else {
+            return;
+        };
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(log);
+    }
+
+    pub(super) fn find(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
+        let recent = || self.recent.iter().find(|log| log.turn == turn);
+        self.running.get(&turn).or_else(recent).cloned()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +84,10 @@ impl TurnLog {
         };
         self.lock().push(batch);
         self.progress.send_replace(progress);
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.progress.borrow().finished
     }
 
     fn after(&self, seq: Seq) -> Option<EventBatch> {

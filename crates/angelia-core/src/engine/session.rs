@@ -276,7 +276,7 @@ impl SessionActor {
                 outcome, &error,
             )));
         }
-        self.shared.drop_log(turn);
+        self.shared.end_log(turn);
     }
 
     pub(super) async fn close_agent(&mut self) {

@@ -194,9 +194,10 @@ impl FromStr for ToolPattern {
             Some((tool, rest)) => {
                 let subject = rest.strip_suffix(')').ok_or_else(bad)?;
                 // `git:*`, as some agents' users write it, means `git` and whatever follows.
+                // Only once: what is written out must read back as the same pattern, never wider.
                 let subject = match subject.strip_suffix(":*") {
-                    Some(prefix) => format!("{prefix}*"),
-                    None => subject.to_owned(),
+                    Some(prefix) if !prefix.ends_with(':') => format!("{prefix}*"),
+                    _ => subject.to_owned(),
                 };
                 (tool, Some(Arc::from(subject)))
             }

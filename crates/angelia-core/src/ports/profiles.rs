@@ -17,7 +17,10 @@ pub trait Profiles: Send + Sync + 'static {
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     pub profile: Option<Arc<str>>,
+    /// A directory asked for by name; wins over the profile's.
     pub cwd: Option<PathBuf>,
+    /// Where the caller is, if it is anywhere; for profiles that do not say where they work.
+    pub caller_cwd: Option<PathBuf>,
     pub model: Option<Arc<str>>,
     /// The owner sits at a terminal: what `trust: auto` asks for.
     pub at_terminal: bool,

@@ -1,4 +1,10 @@
 //! The engine with an agent that does what the test says, and a store in memory.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod approvals;
 mod life;

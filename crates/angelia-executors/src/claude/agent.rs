@@ -328,6 +328,7 @@ impl StreamAgent {
         }
         if Clocks::rang(clocks.leak, now) {
             // It has exited, and whoever holds the pipe now has nothing to say to us.
+            clocks.leak = None;
             self.link.output.abandon();
         } else if clocks.leak.is_none() && self.link.child.try_exited().is_some() {
             clocks.leak = Some(now + LEAK);

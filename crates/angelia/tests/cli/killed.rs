@@ -132,7 +132,9 @@ fn the_living_are_left_alone() {
     serving.kill();
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| machine.angelia(&["run", "hello"]).is(0).says("You said"));
+            scope.spawn(|| {
+                machine.angelia(&["run", "hello"]).is(0).says("You said");
+            });
         }
     });
     let left = within(LEFT, || marked(&machine).len() == 1);

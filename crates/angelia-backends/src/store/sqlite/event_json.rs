@@ -1,17 +1,21 @@
 //! Events on disk: a word for the kind, a JSON object for the rest. Reading is total: what this
 //! version does not know becomes `Native` and keeps its bytes.
 
+mod body;
+
 use std::borrow::Cow;
 
 use angelia_core::model::{
-    Approval, ApprovalId, ApprovalKind, EventKind, Level, NativeSessionId, Notice, Plan, PlanItem,
-    PlanStatus, Question, QuestionOption, RawJson, Resolution, Started, TextChannel, ToolCall,
-    ToolClass, ToolId, ToolResult, Verdict,
+    ApprovalId, EventKind, Level, Notice, Plan, RawJson, Resolution, TextChannel, ToolId,
+    ToolResult, Verdict,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use uuid::Uuid;
 
+use self::body::{
+    ApprovalBody, NativeBody, NoticeBody, PlanItemBody, ResolvedBody, StartedBody, TextBody,
+    ToolCallBody, ToolResultBody,
+};
 use super::{
     outcome_json::{self, OutcomeBody, UsageBody},
     trouble::Trouble,
@@ -20,115 +24,6 @@ use super::{
 
 /// Of the bodies below; counted up when one changes in a way that older ones do not read as.
 pub(super) const FORMAT: i64 = 1;
-
-type Text<'a> = Cow<'a, str>;
-
-#[derive(Debug, Serialize, Deserialize)]
-struct StartedBody<'a> {
-    #[serde(borrow)]
-    profile: Text<'a>,
-    #[serde(borrow)]
-    executor: Text<'a>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    model: Option<Text<'a>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    native: Option<Text<'a>>,
-    resumed: bool,
-    warm: bool,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct TextBody<'a> {
-    block: u32,
-    reasoning: bool,
-    #[serde(borrow)]
-    text: Text<'a>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct ToolCallBody<'a> {
-    #[serde(borrow)]
-    id: Text<'a>,
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(borrow)]
-    class: Text<'a>,
-    #[serde(borrow)]
-    title: Text<'a>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    parent: Option<Text<'a>>,
-    #[serde(borrow)]
-    input: &'a RawValue,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct ToolResultBody<'a> {
-    #[serde(borrow)]
-    id: Text<'a>,
-    ok: bool,
-    #[serde(borrow)]
-    output: Text<'a>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct PlanItemBody<'a> {
-    #[serde(borrow)]
-    text: Text<'a>,
-    #[serde(borrow)]
-    status: Text<'a>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct ApprovalBody<'a> {
-    id: Uuid,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tool_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    title: Text<'a>,
-    #[serde(borrow)]
-    detail: Text<'a>,
-    /// Present where typed answers are wanted.
-    #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
-    questions: Option<Vec<QuestionBody<'a>>>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct QuestionBody<'a> {
-    #[serde(borrow)]
-    text: Text<'a>,
-    #[serde(borrow)]
-    header: Text<'a>,
-    /// Label and description.
-    options: Vec<(Text<'a>, Text<'a>)>,
-    multiple: bool,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct ResolvedBody<'a> {
-    id: Uuid,
-    #[serde(borrow)]
-    verdict: Text<'a>,
-    #[serde(borrow)]
-    by: Text<'a>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct NoticeBody<'a> {
-    #[serde(borrow)]
-    level: Text<'a>,
-    #[serde(borrow)]
-    code: Text<'a>,
-    #[serde(borrow)]
-    text: Text<'a>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct NativeBody<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(borrow)]
-    raw: &'a RawValue,
-}
 
 /// Writes the body to `out` and returns the word for the kind.
 pub(super) fn encode(event: &EventKind, out: &mut Vec<u8>) -> Result<&'static str, Trouble> {
@@ -280,171 +175,6 @@ const fn channel(reasoning: bool) -> TextChannel {
         TextChannel::Reasoning
     } else {
         TextChannel::Answer
-    }
-}
-
-impl<'a> StartedBody<'a> {
-    fn of(started: &'a Started) -> Self {
-        let native = started.native_session_id.as_ref();
-        Self {
-            profile: (&*started.profile).into(),
-            executor: (&*started.executor).into(),
-            model: started.model.as_deref().map(Cow::Borrowed),
-            native: native.map(|native| native.as_str().into()),
-            resumed: started.resumed,
-            warm: started.warm,
-        }
-    }
-
-    fn into_started(self) -> Started {
-        Started {
-            profile: self.profile.into(),
-            executor: self.executor.into(),
-            model: self.model.map(Into::into),
-            native_session_id: self.native.map(NativeSessionId::new),
-            resumed: self.resumed,
-            warm: self.warm,
-        }
-    }
-}
-
-impl<'a> ToolCallBody<'a> {
-    fn of(call: &'a ToolCall) -> Self {
-        Self {
-            id: call.id.as_str().into(),
-            name: (&*call.name).into(),
-            class: call.class.as_str().into(),
-            title: (&*call.title).into(),
-            parent: call.parent.as_ref().map(|parent| parent.as_str().into()),
-            input: &call.input,
-        }
-    }
-
-    fn into_call(self) -> Result<ToolCall, Trouble> {
-        const CLASSES: [ToolClass; 4] = [
-            ToolClass::Read,
-            ToolClass::Edit,
-            ToolClass::Execute,
-            ToolClass::Other,
-        ];
-        Ok(ToolCall {
-            id: ToolId::new(self.id),
-            name: self.name.into(),
-            class: word(&CLASSES, ToolClass::as_str, &self.class)?,
-            title: self.title.into(),
-            parent: self.parent.map(ToolId::new),
-            input: self.input.to_owned().into(),
-        })
-    }
-}
-
-impl<'a> ToolResultBody<'a> {
-    fn of(result: &'a ToolResult) -> Self {
-        Self {
-            id: result.id.as_str().into(),
-            ok: result.ok,
-            output: (&*result.output).into(),
-        }
-    }
-}
-
-impl<'a> PlanItemBody<'a> {
-    fn of(item: &'a PlanItem) -> Self {
-        Self {
-            text: (&*item.text).into(),
-            status: item.status.as_str().into(),
-        }
-    }
-
-    fn into_item(self) -> Result<PlanItem, Trouble> {
-        const STATUSES: [PlanStatus; 3] = [
-            PlanStatus::Pending,
-            PlanStatus::InProgress,
-            PlanStatus::Completed,
-        ];
-        Ok(PlanItem {
-            text: self.text.into(),
-            status: word(&STATUSES, PlanStatus::as_str, &self.status)?,
-        })
-    }
-}
-
-impl<'a> ApprovalBody<'a> {
-    fn of(approval: &'a Approval) -> Self {
-        Self {
-            id: approval.id.as_uuid(),
-            tool_id: approval.tool_id.as_ref().map(|id| id.as_str().into()),
-            title: (&*approval.title).into(),
-            detail: (&*approval.detail).into(),
-            questions: match &approval.kind {
-                ApprovalKind::Tool => None,
-                ApprovalKind::Question(questions) => {
-                    Some(questions.iter().map(QuestionBody::of).collect())
-                }
-            },
-        }
-    }
-
-    fn into_approval(self) -> Approval {
-        Approval {
-            id: ApprovalId::from_uuid(self.id),
-            kind: self.questions.map_or(ApprovalKind::Tool, |questions| {
-                let questions = questions.into_iter().map(QuestionBody::into_question);
-                ApprovalKind::Question(questions.collect())
-            }),
-            tool_id: self.tool_id.map(ToolId::new),
-            title: self.title.into(),
-            detail: self.detail.into(),
-        }
-    }
-}
-
-impl<'a> QuestionBody<'a> {
-    fn of(question: &'a Question) -> Self {
-        let options = question.options.iter();
-        Self {
-            text: (&*question.text).into(),
-            header: (&*question.header).into(),
-            options: options
-                .map(|option| ((&*option.label).into(), (&*option.description).into()))
-                .collect(),
-            multiple: question.multiple,
-        }
-    }
-
-    fn into_question(self) -> Question {
-        let options = self.options.into_iter();
-        Question {
-            text: self.text.into(),
-            header: self.header.into(),
-            options: options
-                .map(|(label, description)| QuestionOption {
-                    label: label.into(),
-                    description: description.into(),
-                })
-                .collect(),
-            multiple: self.multiple,
-        }
-    }
-}
-
-impl<'a> ResolvedBody<'a> {
-    fn of(resolution: &'a Resolution) -> Self {
-        Self {
-            id: resolution.id.as_uuid(),
-            verdict: resolution.verdict.as_str().into(),
-            by: (&*resolution.by).into(),
-        }
-    }
-}
-
-impl<'a> NoticeBody<'a> {
-    fn of(notice: &'a Notice) -> Self {
-        Self {
-            level: notice.level.as_str().into(),
-            code: (&*notice.code).into(),
-            text: (&*notice.text).into(),
-        }
     }
 }
 

@@ -42,7 +42,7 @@ use crate::owners::OwnerLock;
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// See the [module](self).
+/// Sessions, turns and events in one SQLite file; one value per process.
 #[derive(Debug)]
 pub struct SqliteStore {
     owner: Arc<OwnerLock>,

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use angelia_core::{
     engine::{EngineError, NewSession},
-    model::{ExternalName, Failure, FailureKind, SessionId, SessionRecord, SessionSpec},
+    model::{ExternalName, SessionId, SessionRecord},
     ports::Wanted,
 };
 use axum::{
@@ -85,37 +85,17 @@ pub(super) async fn create(
     let wanted = Wanted {
         profile: body.profile,
         cwd: body.cwd,
+        caller_cwd: body.caller_cwd,
         model: body.model,
         at_terminal: caller.is_terminal(&headers).await,
     };
     let new = NewSession {
-        spec: spec(&state, wanted, body.caller_cwd).await?,
+        spec: state.profiles.spec(wanted).await?,
         title: body.title,
         name: body.name.as_deref().map(owners_name),
     };
     let session = state.engine.create_session(new).await?;
     Ok((StatusCode::CREATED, Json((&session).into())))
-}
-
-/// The profile's own folder comes before the caller's, and is tried first.
-async fn spec(
-    state: &ApiState,
-    wanted: Wanted,
-    caller_cwd: Option<PathBuf>,
-) -> Result<SessionSpec, Failure> {
-    let (None, Some(here)) = (&wanted.cwd, caller_cwd) else {
-        return state.profiles.spec(wanted).await;
-    };
-    let from_here = Wanted {
-        cwd: Some(here),
-        ..wanted.clone()
-    };
-    match state.profiles.spec(wanted).await {
-        Err(failure) if failure.kind == FailureKind::Invalid => {
-            state.profiles.spec(from_here).await
-        }
-        found => found,
-    }
 }
 
 pub(super) async fn show(

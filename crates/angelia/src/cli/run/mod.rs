@@ -52,7 +52,7 @@ pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandEr
         Err(error) => Err(error),
         Ok(place) => {
             let request = place::Request { args, text, can_ask: keyboard.is_some() };
-            let outcome = match place.submit(app, request).await {
+            let outcome = match place.submit(request).await {
                 Ok(turn) => follow(app, turn, json, Some(wishes), keyboard).await,
                 Err(error) => Err(error),
             };

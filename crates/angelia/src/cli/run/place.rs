@@ -8,7 +8,7 @@ use angelia_core::{
         ApprovalId, Content, Decision, ExternalName, Origin, SessionId, TurnEvent, TurnId,
         TurnOptions,
     },
-    ports::{StoreError, Wanted},
+    ports::{Profiles as _, StoreError, Wanted},
 };
 use tokio::time::Instant;
 
@@ -64,14 +64,10 @@ impl Place {
         None
     }
 
-    pub(crate) async fn submit(
-        &self,
-        app: &App,
-        request: Request,
-    ) -> Result<RunningTurn, CommandError> {
+    pub(crate) async fn submit(&self, request: Request) -> Result<RunningTurn, CommandError> {
         match self {
             Self::Here(local) => submit_here(local, request).await,
-            Self::Daemon(daemon) => submit_to_daemon(daemon, app, request).await,
+            Self::Daemon(daemon) => submit_to_daemon(daemon, request).await,
         }
     }
 
@@ -166,10 +162,11 @@ async fn session_here(
     let wanted = Wanted {
         profile: args.profile.as_deref().map(Into::into),
         cwd: args.cwd.as_ref().map(absolute).transpose()?,
+        caller_cwd: caller_cwd(),
         model: args.model.as_deref().map(Into::into),
         at_terminal,
     };
-    let spec = local.profiles.spec_from(wanted, caller_cwd()).await?;
+    let spec = local.profiles.spec(wanted).await?;
     let session = engine.create_session(NewSession { spec, title: None, name }).await?;
     Ok(session.id)
 }
@@ -192,7 +189,6 @@ fn fits(args: &RunArgs, profile: &str, model: Option<&str>) -> Result<(), Comman
 
 async fn submit_to_daemon(
     daemon: &Daemon,
-    app: &App,
     request: Request,
 ) -> Result<RunningTurn, CommandError> {
     let args = &request.args;
@@ -203,7 +199,6 @@ async fn submit_to_daemon(
             session
         }
         name => {
-            let _ = app;
             let known = match name {
                 Some(name) => daemon.named(name).await?,
                 None => None,

@@ -76,7 +76,9 @@ impl Lab {
     /// Hermes's own block, with more lines of the test's choice.
     pub(crate) fn configure_bridge(&self, more: &[&str]) {
         let block = self.profile(more).replace("\n    executor: claude", "");
-        self.machine.configure(&format!("claude_code_bridge:{}\n", block.replace("\n  ", "\n")));
+        self.machine.configure(&format!(
+            "profiles:\n  default: {{executor: parrot}}\nclaude_code_bridge:{block}\n"
+        ));
     }
 
     pub(crate) fn last_request(&self) -> Recorded {
