@@ -163,6 +163,17 @@ async fn what_hangs_can_be_interrupted() {
 }
 
 #[tokio::test]
+async fn a_turn_that_is_given_up_leaves_nothing_running() {
+    let lab = fake();
+    let mut session = lab.open(&lab.spec()).await;
+    let given_up = tokio::time::timeout(Duration::from_millis(300), session.say("HANG")).await;
+    assert!(given_up.is_err());
+    assert!(!session.agent.is_usable(), "its turn has not ended");
+    session.close().await;
+    assert_eq!(lab.processes(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn a_program_that_ends_at_its_start_says_why() {
     let lab = script(
         "[ \"$1\" = --version ] && { echo 2.1.197; exit; }\necho 'no such option' >&2; exit 1",
@@ -227,7 +238,8 @@ async fn the_program_is_found_on_the_childs_path() {
     std::os::unix::fs::symlink(&lab.claude.path, folder.join("claude")).unwrap();
     let mut spec = lab.spec();
     spec.binary = None;
-    spec.env.insert("PATH".into(), folder.to_str().unwrap().into());
+    spec.env
+        .insert("PATH".into(), folder.to_str().unwrap().into());
     let mut session = lab.open(&spec).await;
     assert_eq!(session.say("ECHO:found").await.text(), "found");
     session.close().await;

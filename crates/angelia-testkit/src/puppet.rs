@@ -1,6 +1,10 @@
 //! An executor whose agents do exactly what the test says, when it says so: for tests of the
 //! engine, where the order of things is the point.
-#![expect(clippy::expect_used, clippy::panic, reason = "a test double fails by panicking")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test double fails by panicking"
+)]
 
 use std::{
     sync::{
@@ -11,12 +15,10 @@ use std::{
 };
 
 use angelia_core::{
-    model::{
-        EventKind, Failure, NativeSessionId, SessionSpec, Started, Status, TextChannel, Turn,
-    },
+    model::{EventKind, Failure, NativeSessionId, SessionSpec, Started, Status, TextChannel, Turn},
     ports::{
-        Agent, BoxFuture, Capabilities, Emitted, Ended, Executor, Health, Installed, Login, Opening,
-        TurnIo,
+        Agent, BoxFuture, Capabilities, Emitted, Ended, Executor, Health, Installed, Login,
+        Opening, TurnIo,
     },
 };
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -62,7 +64,10 @@ impl Puppet {
     pub fn new() -> (Arc<Self>, Strings) {
         let (runs, receiver) = mpsc::channel(64);
         let counts = Arc::<Counts>::default();
-        let strings = Strings { runs: Mutex::new(receiver), counts: Arc::clone(&counts) };
+        let strings = Strings {
+            runs: Mutex::new(receiver),
+            counts: Arc::clone(&counts),
+        };
         (Arc::new(Self { runs, counts }), strings)
     }
 }
@@ -70,7 +75,12 @@ impl Puppet {
 impl Strings {
     /// The next turn that any agent is asked to run.
     pub async fn next_run(&self) -> Run {
-        self.runs.lock().await.recv().await.expect("the puppet lives")
+        self.runs
+            .lock()
+            .await
+            .recv()
+            .await
+            .expect("the puppet lives")
     }
 
     pub fn opened(&self) -> usize {
@@ -96,7 +106,8 @@ impl Run {
             resumed: self.resumed.is_some(),
             warm: false,
         };
-        self.emit(vec![Emitted::Event(EventKind::Started(started))]).await;
+        self.emit(vec![Emitted::Event(EventKind::Started(started))])
+            .await;
     }
 
     /// Says something: a delta and its whole block.
@@ -104,8 +115,16 @@ impl Run {
         let channel = TextChannel::Answer;
         let text: Arc<str> = text.into();
         self.emit(vec![
-            Emitted::Event(EventKind::Delta { block, channel, text: Arc::clone(&text) }),
-            Emitted::Event(EventKind::Block { block, channel, text }),
+            Emitted::Event(EventKind::Delta {
+                block,
+                channel,
+                text: Arc::clone(&text),
+            }),
+            Emitted::Event(EventKind::Block {
+                block,
+                channel,
+                text,
+            }),
         ])
         .await;
     }
@@ -154,8 +173,17 @@ impl Executor for Puppet {
     }
 
     fn probe<'a>(&'a self, _spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
-        let installed = Some(Installed { path: "puppet".into(), version: "1".into() });
-        Box::pin(async { Health { installed, login: Login::NotNeeded, problem: None } })
+        let installed = Some(Installed {
+            path: "puppet".into(),
+            version: "1".into(),
+        });
+        Box::pin(async {
+            Health {
+                installed,
+                login: Login::NotNeeded,
+                problem: None,
+            }
+        })
     }
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
@@ -203,7 +231,12 @@ impl Agent for PuppetAgent {
     fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, Ended> {
         Box::pin(async move {
             let (end, script) = oneshot::channel();
-            let run = Run { turn: turn.clone(), io, resumed: self.resumed.take(), end };
+            let run = Run {
+                turn: turn.clone(),
+                io,
+                resumed: self.resumed.take(),
+                end,
+            };
             self.runs.send(run).await.expect("the test lives");
             match script.await {
                 Ok(Script::End(ended)) => ended,

@@ -2,6 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
+use tokio::time::Instant;
+
 use crate::model::{
     Approval, ApprovalId, ApprovalRequest, Decision, EventKind, Level, Notice, Permissions,
     Resolution, RuleAnswer, Verdict,
@@ -16,6 +18,7 @@ pub(super) struct Approvals {
 struct Open {
     id: ApprovalId,
     request: ApprovalRequest,
+    since: Instant,
 }
 
 /// What becomes of a request.
@@ -60,7 +63,11 @@ impl Approvals {
                     title: request.title.clone(),
                     detail: request.detail.clone(),
                 };
-                self.open.push(Open { id, request });
+                self.open.push(Open {
+                    id,
+                    request,
+                    since: Instant::now(),
+                });
                 Asked::Pending(approval)
             }
         }
@@ -83,6 +90,20 @@ impl Approvals {
 
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// When the oldest open question was asked.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.open.first().map(|open| open.since)
+    }
+
+    /// Questions that nobody has answered since then.
+    pub(super) fn unanswered_since(&self, then: Instant) -> Vec<ApprovalId> {
+        self.open
+            .iter()
+            .filter(|open| open.since <= then)
+            .map(|open| open.id)
+            .collect()
     }
 
     /// Closes what is still open when the turn ends.

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     model::{
         ApprovalId, Content, Decision, ExternalName, Failure, Seq, SessionId, SessionRecord,
-        SessionSpec, Turn, TurnId, TurnOptions, TurnRecord,
+        SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord,
     },
     ports::{Clock, Executor, Page, Store, StoreError},
     task::Tasks,
@@ -93,6 +93,21 @@ pub struct Submitted {
     pub running: bool,
     /// From its first event.
     pub watch: Watch,
+}
+
+/// What became of words for a running turn.
+#[derive(Debug)]
+pub enum Steering {
+    /// The running agent has them.
+    Passed,
+    /// They are the session's next turn.
+    Queued(Submitted),
+}
+
+/// What a session's actor did with words for its running turn.
+pub(super) enum Steered {
+    Passed,
+    NotTaken(Vec<Content>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -308,19 +323,68 @@ impl Engine {
     /// Asks a turn to stop: by protocol, or with `kill` by ending its process. A turn that still
     /// waits in the queue ends at once.
     pub async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), EngineError> {
-        let Some(log) = self.shared.log(turn) else {
+        self.tell_running(turn, Command::Interrupt { turn, kill })
+            .await
+            .map(drop)
+    }
+
+    /// Passes a command to the actor that runs a turn, and returns that turn's session.
+    async fn tell_running(&self, turn: TurnId, command: Command) -> Result<SessionId, EngineError> {
+        let log = self.shared.log(turn).filter(|log| !log.is_finished());
+        let Some(log) = log else {
             self.turn(turn).await?;
             return Err(EngineError::NotRunning);
         };
-        if log.is_finished() {
-            return Err(EngineError::NotRunning);
-        }
         let actor = self
             .shared
             .existing_actor(log.session)
             .ok_or(EngineError::NotRunning)?;
-        let sent = actor.send(Command::Interrupt { turn, kill }).await;
-        sent.map_err(|_| EngineError::NotRunning)
+        actor
+            .send(command)
+            .await
+            .map_err(|_| EngineError::NotRunning)?;
+        Ok(log.session)
+    }
+
+    /// Adds words to a running turn: the agent takes them up after its next tool where it can,
+    /// else they become the next turn.
+    pub async fn steer(
+        &self,
+        turn: TurnId,
+        input: Vec<Content>,
+        options: TurnOptions,
+    ) -> Result<Steering, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        let session = self
+            .tell_running(turn, Command::Steer { turn, input, reply })
+            .await?;
+        match answer.await.map_err(|_| EngineError::NotRunning)?? {
+            Steered::Passed => Ok(Steering::Passed),
+            Steered::NotTaken(input) => {
+                let submitted = self.submit(session, input, options).await?;
+                Ok(Steering::Queued(submitted))
+            }
+        }
+    }
+
+    /// Gives the running turn the result of one of the caller's own tools.
+    pub async fn give_tool_result(
+        &self,
+        turn: TurnId,
+        id: ToolId,
+        ok: bool,
+        content: Vec<Content>,
+    ) -> Result<(), EngineError> {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::ToolResult {
+            turn,
+            id,
+            ok,
+            content,
+            reply,
+        };
+        self.tell_running(turn, command).await?;
+        answer.await.map_err(|_| EngineError::NotRunning)?
     }
 
     /// Decides an approval; the first entitled answer wins.

@@ -7,7 +7,9 @@
 //!
 //! - [`Engine`]: what frontends call.
 //! - `session`: the actor that owns a session's queue and its live agent.
-//! - `running`: one turn from its first event to its outcome.
+//! - `running`: one turn from its first event to its outcome, in one segment or several.
+//! - `drive`: one segment: the agent runs and the record is kept.
+//! - `watchdog`: which state a turn is in, and when which clock rings; `budget`: what is enough.
 //! - `approvals`: what the rules say, what people are asked, and their answers.
 //! - `recorder`: numbers events, commits what must be committed before it is seen.
 //! - `log`: the events of a running turn in memory, and how viewers follow them.
@@ -15,6 +17,8 @@
 //! - `recovery`: turns that a killed process left behind; sessions whose time is over.
 
 mod approvals;
+mod budget;
+mod drive;
 mod facade;
 mod live;
 mod log;
@@ -23,6 +27,8 @@ mod recovery;
 mod running;
 mod session;
 mod unwind;
+mod watchdog;
 
-pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Submitted};
+pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submitted};
 pub use log::{EventBatch, Watch};
+pub use watchdog::{STATES, StateRow};

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::Arc};
 
 use super::log::TurnLog;
 use crate::{
-    model::{EventKind, Seq, TextChannel, TurnEvent, Usage},
+    model::{BlockId, EventKind, Seq, TextChannel, TurnEvent, Usage},
     ports::{Clock, Committed, Lease, Store, StoreError},
 };
 
@@ -18,7 +18,13 @@ pub(super) struct Recorder {
     /// The newest write that nobody has waited for yet; the store keeps order.
     unconfirmed: Option<Committed>,
     answer: Answer,
-    usage: Usage,
+    /// Of the segments that are over, and of the running one.
+    used_before: Usage,
+    used: Usage,
+    /// Where the block numbers of the running segment begin.
+    first_block: BlockId,
+    last_block: BlockId,
+    segment: u32,
 }
 
 impl Recorder {
@@ -36,7 +42,11 @@ impl Recorder {
             last: 0,
             unconfirmed: None,
             answer: Answer::default(),
-            usage: Usage::default(),
+            used_before: Usage::default(),
+            used: Usage::default(),
+            first_block: 0,
+            last_block: 0,
+            segment: 0,
         }
     }
 
@@ -50,12 +60,12 @@ impl Recorder {
         let mut commit_first = false;
         let mut stored = Vec::new();
         let mut events = Vec::with_capacity(kinds.len());
-        for kind in kinds {
+        for mut kind in kinds {
+            if !self.fit_in(&mut kind) {
+                continue;
+            }
             self.last += 1;
             self.answer.note(&kind);
-            if let EventKind::Usage(usage) = &kind {
-                self.usage = usage.clone();
-            }
             commit_first |= kind.is_committed_first();
             let event = TurnEvent {
                 turn,
@@ -90,6 +100,32 @@ impl Recorder {
         self.last = last_stored + UNSTORED;
     }
 
+    /// The agent goes on with the same turn. For viewers it is one turn: its blocks go on being
+    /// numbered, its totals add up, and it starts only once.
+    pub(super) fn next_segment(&mut self) {
+        self.used_before = self.usage();
+        self.used = Usage::default();
+        self.first_block = self.last_block;
+        self.segment += 1;
+    }
+
+    /// Makes an event of a segment one of the whole turn; `false`: it has been said before.
+    fn fit_in(&mut self, kind: &mut EventKind) -> bool {
+        match kind {
+            EventKind::Started(_) => return self.segment == 0,
+            EventKind::Delta { block, .. } | EventKind::Block { block, .. } => {
+                *block += self.first_block;
+                self.last_block = self.last_block.max(*block + 1);
+            }
+            EventKind::Usage(usage) => {
+                self.used = usage.clone();
+                *usage = self.usage();
+            }
+            _ => {}
+        }
+        true
+    }
+
     /// Shows an end that could not be written. The store still has the turn as running, so the
     /// next start will close it there.
     pub(super) fn show_unwritten(&mut self, kind: EventKind) {
@@ -110,8 +146,13 @@ impl Recorder {
         self.answer.text()
     }
 
-    pub(super) fn usage(&self) -> &Usage {
-        &self.usage
+    pub(super) fn usage(&self) -> Usage {
+        self.used_before.plus(&self.used)
+    }
+
+    /// Something of the running segment has been seen besides its start.
+    pub(super) const fn is_one_segment(&self) -> bool {
+        self.segment == 0
     }
 }
 

@@ -1,52 +1,133 @@
-//! One turn from its first event to its outcome.
+//! One turn from its first event to its outcome: an agent is made ready, runs, and, where a budget
+//! ended it, runs on.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep_until},
-};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, sleep_until};
 
 use super::{
-    approvals::{Approvals, Asked, Rules, resolved},
-    facade::EngineError,
+    budget::Meter,
     recorder::Recorder,
     session::{Command, LiveAgent, SessionActor, Waiting},
-    unwind::CatchUnwind,
+    watchdog::{Rang, Watchdog},
 };
 use crate::{
     model::{
-        ApprovalId, Decision, EventKind, Failure, FailureKind, LaunchFingerprint, Outcome,
-        SessionRecord, Started, Status, Turn, TurnId, TurnState, Verdict,
+        Content, EventKind, Failure, FailureKind, LaunchFingerprint, Level, Notice, Outcome,
+        Status, Turn, TurnId,
     },
-    ports::{Emitted, Ended, EventSender, Opening, StoreError, TurnControl, TurnIo},
+    ports::{Ended, Opening, StoreError},
 };
 
-/// Batches an agent may be ahead of the recorder: enough to overlap, too few to hoard.
-const BATCHES: usize = 16;
-const CONTROLS: usize = 16;
+/// What an agent is told that was stopped by a budget.
+const GO_ON: &str = "Continue where you left off.";
+
+/// What limits one running turn.
+pub(super) struct Governor {
+    pub(super) watchdog: Watchdog,
+    pub(super) meter: Meter,
+}
+
+impl Governor {
+    fn new(actor: &SessionActor, now: Instant) -> Self {
+        let spec = &actor.record.spec;
+        Self {
+            watchdog: Watchdog::new(spec.clocks.clone(), now),
+            meter: Meter::new(spec.budgets.clone(), now),
+        }
+    }
+
+    fn restart(&mut self, now: Instant) {
+        self.watchdog.restart(now);
+        self.meter.restart(now);
+    }
+}
+
+/// Why we asked an agent to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Somebody wanted it, or angelia is going down.
+    Wish,
+    Clock(Rang),
+    /// The setting that is used up.
+    Budget(&'static str),
+}
+
+/// How one segment of a turn ended.
+pub(super) struct SegmentEnd {
+    pub(super) ended: Ended,
+    /// A budget ended it, and the agent is fit to go on.
+    pub(super) budget: Option<&'static str>,
+}
+
+impl From<Ended> for SegmentEnd {
+    fn from(ended: Ended) -> Self {
+        Self {
+            ended,
+            budget: None,
+        }
+    }
+}
 
 impl SessionActor {
     /// Runs one turn and writes its outcome, whatever happens.
     pub(super) async fn run_turn(&mut self, waiting: Waiting) {
         let Waiting { turn, log } = waiting;
         let mut recorder = self.recorder(&log);
-        let ended = match self.ready_agent(&turn).await {
-            Ok(live) => self.drive(live, &turn, &mut recorder).await,
-            Err(ended) => ended,
-        };
+        let mut governor = Governor::new(self, Instant::now());
+        let mut end = self.segment(&turn, &mut recorder, &mut governor).await;
+        let mut resumes = 0;
+        while let Some(setting) = end.budget
+            && resumes < governor.meter.resumes()
+            && !governor.meter.is_costly()
+            && !self.stop.is_cancelled()
+        {
+            resumes += 1;
+            let text = format!(
+                "{setting} is used up; going on ({resumes} of {})",
+                governor.meter.resumes()
+            );
+            let notice = EventKind::Notice(Notice::new(Level::Info, "resumed", text));
+            if recorder.record(vec![notice]).await.is_err() {
+                break;
+            }
+            recorder.next_segment();
+            governor.restart(Instant::now());
+            let more = Turn {
+                input: vec![Content::text(GO_ON)],
+                ..turn.clone()
+            };
+            end = self.segment(&more, &mut recorder, &mut governor).await;
+        }
+        // Of a turn in several segments the last one's words are not the whole answer.
+        let own_words = end.ended.text.filter(|_| recorder.is_one_segment());
         let outcome = Outcome {
-            status: ended.status,
-            text: ended.text.unwrap_or_else(|| recorder.answer()),
-            reason: ended.reason,
-            usage: recorder.usage().clone(),
+            status: end.ended.status,
+            text: own_words.unwrap_or_else(|| recorder.answer()),
+            reason: end.ended.reason,
+            usage: recorder.usage(),
         };
         self.finish(&mut recorder, outcome, turn.id).await;
     }
 
+    async fn segment(
+        &mut self,
+        turn: &Turn,
+        recorder: &mut Recorder,
+        governor: &mut Governor,
+    ) -> SegmentEnd {
+        match self.ready_agent(turn, governor).await {
+            Ok(live) => self.drive(live, turn, recorder, governor).await,
+            Err(ended) => ended.into(),
+        }
+    }
+
     /// The session's live agent if it can take this turn, else a new one.
-    async fn ready_agent(&mut self, turn: &Turn) -> Result<LiveAgent, Ended> {
+    async fn ready_agent(
+        &mut self,
+        turn: &Turn,
+        governor: &mut Governor,
+    ) -> Result<LiveAgent, Ended> {
         let fingerprint = LaunchFingerprint::of(&self.record.spec);
         if let Some(mut live) = self.agent.take() {
             let unfit = live.fingerprint.difference(&fingerprint);
@@ -60,52 +141,59 @@ impl SessionActor {
                 }
             }
         }
-        let place = self.unless_interrupted(turn.id, |actor| {
-            let live = actor.shared.live.clone();
-            async move { live.place().await }
-        });
-        let Some(place) = place.await? else {
+        let live = self.shared.live.clone();
+        let place = self
+            .unless_interrupted(turn.id, None, async { live.place().await })
+            .await?;
+        let Some(place) = place else {
             return Err(interrupted("angelia is shutting down"));
         };
+        // Waiting for a place was nobody's fault; from here on something should happen.
+        governor.restart(Instant::now());
         let shared = Arc::clone(&self.shared);
         let record = self.record.clone();
+        let opening = async {
+            let executor = shared.executor(&record.spec.executor)?;
+            let native = record.native.as_ref().filter(|_| record.spec.resume);
+            let opening = Opening {
+                session: record.id,
+                spec: &record.spec,
+                native,
+            };
+            executor.open(opening).await
+        };
+        let rings = governor.watchdog.next();
         let opened = self
-            .unless_interrupted(turn.id, move |_| async move {
-                let executor = shared.executor(&record.spec.executor)?;
-                let native = record.native.as_ref().filter(|_| record.spec.resume);
-                let opening = Opening {
-                    session: record.id,
-                    spec: &record.spec,
-                    native,
-                };
-                executor.open(opening).await
-            })
+            .unless_interrupted(turn.id, Some(rings), opening)
             .await?;
-        match opened {
-            Ok(agent) => Ok(LiveAgent {
-                agent,
-                fingerprint,
-                place,
-            }),
-            Err(failure) => Err(Ended::failed(failure)),
-        }
+        let agent = opened.map_err(Ended::failed)?;
+        Ok(LiveAgent {
+            agent,
+            fingerprint,
+            place,
+        })
     }
 
-    /// Waits for something that comes before the agent runs, and gives it up on an interrupt.
-    async fn unless_interrupted<T, F>(
+    /// Waits for something that comes before the agent runs, and gives it up on an interrupt or
+    /// when its clock rings.
+    async fn unless_interrupted<T>(
         &mut self,
         turn: TurnId,
-        begin: impl FnOnce(&Self) -> F,
-    ) -> Result<T, Ended>
-    where
-        F: Future<Output = T>,
-    {
-        let mut work = std::pin::pin!(begin(self));
+        rings: Option<(Instant, Rang)>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Ended> {
+        let mut work = std::pin::pin!(work);
+        let at = rings.as_ref().map_or_else(far_future, |(at, _)| *at);
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
                 () = self.stop.cancelled() => return Err(interrupted("angelia was shut down")),
+                () = sleep_until(at) => {
+                    if let Some((_, rang)) = rings {
+                        return Err(Ended::failed(timed_out(&rang)));
+                    }
+                }
                 command = self.commands.recv(), if !self.commands.is_closed() => match command {
                     Some(Command::Interrupt { turn: wanted, .. }) if wanted == turn => {
                         return Err(interrupted("interrupted"));
@@ -116,283 +204,13 @@ impl SessionActor {
             }
         }
     }
-
-    /// What can be done for other turns while one is under way.
-    async fn handle_beside(&mut self, command: Command) {
-        match command {
-            Command::Submit { turn, log, reply } => self.accept(turn, log, false, reply).await,
-            Command::Interrupt { turn, .. } => self.interrupt_waiting(turn).await,
-            Command::Decide { reply, .. } => {
-                let _gone = reply.send(Err(EngineError::NotPending));
-            }
-            Command::End { reply } => self.end_for(reply),
-        }
-    }
-
-    /// Lets the agent run and keeps the record, until the agent says that the turn is over.
-    async fn drive(&mut self, mut live: LiveAgent, turn: &Turn, recorder: &mut Recorder) -> Ended {
-        let (events, mut batches) = mpsc::channel(BATCHES);
-        let (control, controls) = mpsc::channel(CONTROLS);
-        let cancel = CancellationToken::new();
-        let io = TurnIo {
-            events: EventSender::new(events),
-            control: controls,
-            cancel: cancel.clone(),
-        };
-        let mut state = Drive {
-            turn,
-            recorder,
-            control,
-            cancel,
-            approvals: Approvals::default(),
-            give_up_at: None,
-            broken: None,
-        };
-
-        let ended = {
-            let mut run = CatchUnwind(Box::pin(live.agent.run(turn, io)));
-            loop {
-                let give_up = state.give_up_at;
-                tokio::select! {
-                    biased;
-                    Some(batch) = batches.recv() => self.record_batch(&mut state, batch).await,
-                    ended = &mut run => break ended.map(Some),
-                    command = self.commands.recv(), if !self.commands.is_closed() => {
-                        if let Some(command) = command
-                            && self.handle_running(&mut state, command).await.is_break()
-                        {
-                            break Some(None);
-                        }
-                    }
-                    () = self.stop.cancelled(), if give_up.is_none() => {
-                        state.interrupt(self.shared.limits.interrupt_grace);
-                    }
-                    () = sleep_until(give_up.unwrap_or_else(Instant::now)), if give_up.is_some() => {
-                        break Some(None);
-                    }
-                }
-            }
-        };
-        while let Ok(batch) = batches.try_recv() {
-            self.record_batch(&mut state, batch).await;
-        }
-        self.close_approvals(&mut state).await;
-        let broken = state.broken.take();
-        // What the agent told of itself (its model) is part of what it was started with.
-        live.fingerprint = LaunchFingerprint::of(&self.record.spec);
-        self.agent = Some(live);
-        match ended {
-            Some(Some(ended)) => broken.map_or(ended, |error| Ended::failed(store_failure(&error))),
-            Some(None) => {
-                self.close_agent().await;
-                interrupted("interrupted; its process did not stop by itself and was ended")
-            }
-            None => {
-                self.close_agent().await;
-                let message = "the agent's driver panicked; this is a defect of angelia";
-                Ended::failed(Failure::new(FailureKind::Internal, message))
-            }
-        }
-    }
-
-    async fn record_batch(&mut self, state: &mut Drive<'_>, batch: Vec<Emitted>) {
-        let mut kinds = Vec::with_capacity(batch.len());
-        for emitted in batch {
-            match emitted {
-                Emitted::Event(kind) => {
-                    if let EventKind::Started(started) = &kind {
-                        self.adopt(started).await;
-                    }
-                    kinds.push(kind);
-                }
-                Emitted::Ask(request) => {
-                    let id = ApprovalId::from_uuid(self.shared.clock.fresh_uuid());
-                    let rules = Rules {
-                        permissions: &self.record.spec.permissions,
-                        cwd: &self.record.spec.cwd,
-                        can_ask: state.turn.options.can_ask,
-                        granted: &self.granted,
-                    };
-                    let key = Arc::clone(&request.key);
-                    match state.approvals.ask(id, request, &rules) {
-                        Asked::Decided { decision, notice } => {
-                            kinds.extend(notice.map(EventKind::Notice));
-                            state.tell(TurnControl::Decide { key, decision });
-                        }
-                        Asked::Pending(approval) => {
-                            self.shared.pending().insert(id, self.record.id);
-                            kinds.push(EventKind::Approval(approval));
-                        }
-                    }
-                }
-                Emitted::Withdraw(key) => {
-                    if let Some(id) = state.approvals.withdraw(&key) {
-                        self.shared.pending().remove(&id);
-                        kinds.push(resolved(id, Verdict::Deny, "agent"));
-                    }
-                }
-                Emitted::Activity(_) => {}
-            }
-        }
-        let asked = kinds
-            .iter()
-            .any(|kind| matches!(kind, EventKind::Approval(_)));
-        self.record(state, kinds).await;
-        if asked {
-            self.set_state(state, &TurnState::AwaitingApproval).await;
-        }
-    }
-
-    async fn record(&mut self, state: &mut Drive<'_>, kinds: Vec<EventKind>) {
-        if state.broken.is_some() {
-            return;
-        }
-        if let Err(error) = state.recorder.record(kinds).await {
-            tracing::error!(turn = %state.turn.id, %error, "a turn cannot be recorded; it is stopped");
-            state.broken = Some(error);
-            // Nothing may happen that is not recorded.
-            state.interrupt(self.shared.limits.interrupt_grace);
-        }
-    }
-
-    async fn set_state(&mut self, state: &mut Drive<'_>, now: &TurnState) {
-        let set = self
-            .shared
-            .store
-            .set_turn_state(&self.lease, state.turn.id, now);
-        if let Err(error) = set.await {
-            tracing::warn!(turn = %state.turn.id, %error, "the state of a turn could not be stored");
-        }
-    }
-
-    async fn handle_running(
-        &mut self,
-        state: &mut Drive<'_>,
-        command: Command,
-    ) -> std::ops::ControlFlow<()> {
-        match command {
-            Command::Interrupt { turn, kill: true } if turn == state.turn.id => {
-                return std::ops::ControlFlow::Break(());
-            }
-            Command::Interrupt { turn, kill: false } if turn == state.turn.id => {
-                state.interrupt(self.shared.limits.interrupt_grace);
-            }
-            Command::Decide {
-                approval,
-                decision,
-                reply,
-            } => {
-                let answer = self.decide(state, approval, decision).await;
-                let _gone = reply.send(answer);
-            }
-            other => self.handle_beside(other).await,
-        }
-        std::ops::ControlFlow::Continue(())
-    }
-
-    async fn decide(
-        &mut self,
-        state: &mut Drive<'_>,
-        id: ApprovalId,
-        decision: Decision,
-    ) -> Result<(), EngineError> {
-        let request = state.approvals.take(id).ok_or(EngineError::NotPending)?;
-        self.shared.pending().remove(&id);
-        if decision.verdict == Verdict::Session {
-            self.granted.push((request.tool_name, request.subject));
-        }
-        self.record(state, vec![resolved(id, decision.verdict, &decision.by)])
-            .await;
-        state.tell(TurnControl::Decide {
-            key: request.key,
-            decision,
-        });
-        if state.approvals.is_empty() {
-            self.set_state(state, &TurnState::Running).await;
-        }
-        Ok(())
-    }
-
-    async fn close_approvals(&mut self, state: &mut Drive<'_>) {
-        let mut kinds = Vec::new();
-        for (id, kind) in state.approvals.close() {
-            self.shared.pending().remove(&id);
-            kinds.push(kind);
-        }
-        self.record(state, kinds).await;
-    }
-
-    /// Keeps what the agent tells of itself: its conversation's name, and the model it settled on.
-    async fn adopt(&mut self, started: &Started) {
-        let mut record = self.record.clone();
-        if let Some(native) = &started.native_session_id {
-            record.native = Some(native.clone());
-            // The conversation has it now; carrying it again would repeat it.
-            record.spec.history.clear();
-        }
-        if record.spec.model.is_none() {
-            record.spec.model.clone_from(&started.model);
-        }
-        let changed = record.native != self.record.native
-            || record.spec.model != self.record.spec.model
-            || record.spec.history.len() != self.record.spec.history.len();
-        if !changed {
-            return;
-        }
-        record.updated_at = self.shared.clock.now();
-        match self.put(record).await {
-            Ok(record) => self.record = record,
-            Err(error) => {
-                tracing::warn!(session = %self.id(), %error, "the session could not be stored");
-            }
-        }
-    }
-
-    async fn put(&mut self, mut record: SessionRecord) -> Result<SessionRecord, StoreError> {
-        loop {
-            match self.shared.store.put_session(&record).await {
-                Ok(revision) => return Ok(SessionRecord { revision, ..record }),
-                Err(StoreError::Conflict) => {
-                    // Somebody changed the title; ours are the other fields.
-                    let stored = self.shared.store.session(record.id).await?;
-                    let stored = stored.ok_or(StoreError::NotFound("session"))?;
-                    record.title = stored.title;
-                    record.revision = stored.revision;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
 }
 
-/// What one running turn needs besides its actor.
-struct Drive<'a> {
-    turn: &'a Turn,
-    recorder: &'a mut Recorder,
-    control: mpsc::Sender<TurnControl>,
-    cancel: CancellationToken,
-    approvals: Approvals,
-    /// When an interrupted agent is no longer waited for.
-    give_up_at: Option<Instant>,
-    /// Why the turn can no longer be recorded.
-    broken: Option<StoreError>,
+pub(super) fn far_future() -> Instant {
+    Instant::now() + Duration::from_hours(24 * 365)
 }
 
-impl Drive<'_> {
-    fn interrupt(&mut self, grace: std::time::Duration) {
-        self.cancel.cancel();
-        self.give_up_at
-            .get_or_insert_with(|| Instant::now() + grace);
-    }
-
-    fn tell(&self, control: TurnControl) {
-        if let Err(error) = self.control.try_send(control) {
-            tracing::warn!(turn = %self.turn.id, %error, "the agent does not take what it is told");
-        }
-    }
-}
-
-fn interrupted(reason: &str) -> Ended {
+pub(super) fn interrupted(reason: &str) -> Ended {
     Ended {
         status: Status::Interrupted,
         text: None,
@@ -400,7 +218,15 @@ fn interrupted(reason: &str) -> Ended {
     }
 }
 
-fn store_failure(error: &StoreError) -> Failure {
+pub(super) fn timed_out(rang: &Rang) -> Failure {
+    let hint = format!(
+        "if that is normal here, raise `{}` in the profile",
+        rang.clock
+    );
+    Failure::new(FailureKind::Timeout, format!("the agent was {rang}")).with_hint(hint)
+}
+
+pub(super) fn store_failure(error: &StoreError) -> Failure {
     let hint = "free space on the disk or check $ANGELIA_HOME/state.db, then send the turn again";
     Failure::new(
         FailureKind::Internal,

@@ -1,6 +1,6 @@
 //! The actor that owns one session here: its lease, its queue of turns, and its live agent.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
@@ -9,14 +9,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    facade::{EngineError, Shared},
+    facade::{EngineError, Shared, Steered},
     log::TurnLog,
     recorder::Recorder,
 };
 use crate::{
     model::{
-        ApprovalId, Decision, EventKind, LaunchFingerprint, Outcome, SessionId, SessionRecord,
-        Status, Turn, TurnId, TurnRecord, TurnState,
+        ApprovalId, Content, Decision, EventKind, LaunchFingerprint, Outcome, SessionId,
+        SessionRecord, Started, Status, ToolId, Turn, TurnId, TurnRecord, TurnState,
     },
     ports::{Agent, Lease, StoreError},
 };
@@ -38,6 +38,20 @@ pub(super) enum Command {
     Decide {
         approval: ApprovalId,
         decision: Decision,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// More words for a running turn.
+    Steer {
+        turn: TurnId,
+        input: Vec<Content>,
+        reply: oneshot::Sender<Result<Steered, EngineError>>,
+    },
+    /// A caller's tool answers.
+    ToolResult {
+        turn: TurnId,
+        id: ToolId,
+        ok: bool,
+        content: Vec<Content>,
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
     /// End the running turn and the actor; the lease goes to whoever asked.
@@ -171,13 +185,28 @@ impl SessionActor {
         true
     }
 
+    /// What can be done for a session whose agent rests.
     async fn handle_idle(&mut self, command: Command) {
         match command {
             Command::Submit { turn, log, reply } => self.accept(turn, log, true, reply).await,
+            other => self.handle_beside(other).await,
+        }
+    }
+
+    /// What can be done beside a turn that is under way.
+    pub(super) async fn handle_beside(&mut self, command: Command) {
+        match command {
+            Command::Submit { turn, log, reply } => self.accept(turn, log, false, reply).await,
             Command::Interrupt { turn, .. } => self.interrupt_waiting(turn).await,
             Command::Decide { reply, .. } => {
                 // Whoever asked may have gone.
                 let _gone = reply.send(Err(EngineError::NotPending));
+            }
+            Command::Steer { reply, .. } => {
+                let _gone = reply.send(Err(EngineError::NotRunning));
+            }
+            Command::ToolResult { reply, .. } => {
+                let _gone = reply.send(Err(EngineError::NotRunning));
             }
             Command::End { reply } => self.end_for(reply),
         }
@@ -251,7 +280,7 @@ impl SessionActor {
             status: Status::Interrupted,
             text: "".into(),
             reason: reason.into(),
-            usage: recorder.usage().clone(),
+            usage: recorder.usage(),
         };
         self.finish(&mut recorder, outcome, waiting.turn.id).await;
     }
@@ -280,9 +309,56 @@ impl SessionActor {
     }
 
     pub(super) async fn close_agent(&mut self) {
+        self.close_agent_within(self.shared.limits.close_grace)
+            .await;
+    }
+
+    pub(super) async fn close_agent_within(&mut self, grace: Duration) {
         if let Some(live) = self.agent.take() {
-            live.agent.close(self.shared.limits.close_grace).await;
+            live.agent.close(grace).await;
             drop(live.place);
+        }
+    }
+
+    /// Keeps what the agent tells of itself: its conversation's name, and the model it settled on.
+    pub(super) async fn adopt(&mut self, started: &Started) {
+        let mut record = self.record.clone();
+        if let Some(native) = &started.native_session_id {
+            record.native = Some(native.clone());
+            // The conversation has it now; carrying it again would repeat it.
+            record.spec.history.clear();
+        }
+        if record.spec.model.is_none() {
+            record.spec.model.clone_from(&started.model);
+        }
+        let changed = record.native != self.record.native
+            || record.spec.model != self.record.spec.model
+            || record.spec.history.len() != self.record.spec.history.len();
+        if !changed {
+            return;
+        }
+        record.updated_at = self.shared.clock.now();
+        match self.put(record).await {
+            Ok(record) => self.record = record,
+            Err(error) => {
+                tracing::warn!(session = %self.id(), %error, "the session could not be stored");
+            }
+        }
+    }
+
+    async fn put(&mut self, mut record: SessionRecord) -> Result<SessionRecord, StoreError> {
+        loop {
+            match self.shared.store.put_session(&record).await {
+                Ok(revision) => return Ok(SessionRecord { revision, ..record }),
+                Err(StoreError::Conflict) => {
+                    // Somebody changed the title; ours are the other fields.
+                    let stored = self.shared.store.session(record.id).await?;
+                    let stored = stored.ok_or(StoreError::NotFound("session"))?;
+                    record.title = stored.title;
+                    record.revision = stored.revision;
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
 

@@ -132,7 +132,11 @@ pub(super) struct Rang {
 impl fmt::Display for Rang {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.after.as_secs_f64();
-        write!(f, "{} for longer than {} ({seconds} s)", self.state, self.clock)
+        write!(
+            f,
+            "{} for longer than {} ({seconds} s)",
+            self.state, self.clock
+        )
     }
 }
 
@@ -147,7 +151,9 @@ pub(super) struct Watchdog {
     capped_since: Instant,
     /// Since when the cap stands still.
     still_since: Option<Instant>,
-    approvals: usize,
+    /// When the oldest open approval was asked.
+    oldest_approval: Option<Instant>,
+    /// Calls of the caller's tools that wait for their results.
     caller_tools: usize,
 }
 
@@ -160,12 +166,13 @@ impl Watchdog {
             tools: Vec::new(),
             capped_since: now,
             still_since: None,
-            approvals: 0,
+            oldest_approval: None,
             caller_tools: 0,
         }
     }
 
-    pub(super) fn state(&self) -> &State {
+    #[cfg(test)]
+    fn state(&self) -> &State {
         &self.state
     }
 
@@ -181,7 +188,8 @@ impl Watchdog {
                 State::Streaming
             }
             EventKind::ToolCall(call) => {
-                self.tools.push((call.id.clone(), Arc::clone(&call.name), now));
+                self.tools
+                    .push((call.id.clone(), Arc::clone(&call.name), now));
                 State::RunningTool(Arc::clone(&call.name))
             }
             EventKind::ToolResult(result) => {
@@ -207,6 +215,10 @@ impl Watchdog {
             Activity::Retrying => State::Retrying,
             Activity::Compacting => State::Compacting,
             Activity::Background => State::Background,
+            Activity::AwaitingToolResult => {
+                self.caller_tools += 1;
+                State::AwaitingToolResult
+            }
         };
         // Every further retry is the same waiting; its clock counts from the first one.
         if self.state != next || self.counts_silence() {
@@ -214,32 +226,34 @@ impl Watchdog {
         }
     }
 
-    pub(super) fn approval_asked(&mut self, now: Instant) {
-        self.approvals += 1;
-        self.enter(State::AwaitingApproval, now);
+    /// The open approvals have changed; the oldest one was asked then.
+    pub(super) fn approvals(&mut self, oldest: Option<Instant>, now: Instant) {
+        self.oldest_approval = oldest;
+        self.enter(State::WaitingForModel, now);
     }
 
-    pub(super) fn approval_resolved(&mut self, now: Instant) {
-        self.approvals = self.approvals.saturating_sub(1);
-        self.resume(now);
-    }
-
-    pub(super) fn caller_tool_called(&mut self, now: Instant) {
-        self.caller_tools += 1;
-        self.enter(State::AwaitingToolResult, now);
-    }
-
-    pub(super) fn caller_tool_answered(&mut self, now: Instant) {
+    pub(super) fn tool_result_given(&mut self, now: Instant) {
         self.caller_tools = self.caller_tools.saturating_sub(1);
-        self.resume(now);
+        self.enter(State::WaitingForModel, now);
     }
 
     /// When the next clock rings, and which.
     pub(super) fn next(&self) -> (Instant, Rang) {
         let (clock, after) = self.clock();
-        let own = (self.since + after, Rang { state: self.state.clone(), clock, after });
+        let own = (
+            self.since + after,
+            Rang {
+                state: self.state.clone(),
+                clock,
+                after,
+            },
+        );
         let after = self.clocks.timeout;
-        let cap = Rang { state: self.state.clone(), clock: "timeout", after };
+        let cap = Rang {
+            state: self.state.clone(),
+            clock: "timeout",
+            after,
+        };
         match self.still_since {
             None if self.capped_since + after < own.0 => (self.capped_since + after, cap),
             _ => own,
@@ -265,17 +279,24 @@ impl Watchdog {
 
     /// Clocks of silence begin anew with every sign of life; the others count a whole state.
     fn counts_silence(&self) -> bool {
-        matches!(self.state, State::WaitingForModel | State::Streaming | State::QuietAfterTool)
+        matches!(
+            self.state,
+            State::WaitingForModel | State::Streaming | State::QuietAfterTool
+        )
     }
 
     fn is_awaiting(&self) -> bool {
-        matches!(self.state, State::AwaitingApproval | State::AwaitingToolResult)
+        matches!(
+            self.state,
+            State::AwaitingApproval | State::AwaitingToolResult
+        )
     }
 
     fn enter(&mut self, mut next: State, mut since: Instant) {
         let now = since;
-        if self.approvals > 0 {
+        if let Some(oldest) = self.oldest_approval {
             next = State::AwaitingApproval;
+            since = oldest;
         } else if self.caller_tools > 0 {
             next = State::AwaitingToolResult;
         } else if let Some((_, name, started)) = self.tools.first() {
@@ -283,7 +304,7 @@ impl Watchdog {
             next = State::RunningTool(Arc::clone(name));
             since = *started;
         }
-        if next == self.state && self.is_awaiting() {
+        if next == self.state && next == State::AwaitingToolResult {
             return;
         }
         self.state = next;
@@ -303,11 +324,6 @@ impl Watchdog {
             }
             _ => {}
         }
-    }
-
-    /// Nobody is awaited any more, or somebody else still is.
-    fn resume(&mut self, now: Instant) {
-        self.enter(State::WaitingForModel, now);
     }
 }
 

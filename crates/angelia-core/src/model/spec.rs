@@ -2,9 +2,9 @@
 //! the session, so that a resumed conversation never silently loses a flag, and hashed into the
 //! [`LaunchFingerprint`](super::LaunchFingerprint), so that a process is reused only where it fits.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use super::{Message, Permissions, RawJson};
+use super::{Budgets, Clocks, Message, Permissions, RawJson};
 
 #[derive(Clone, Debug)]
 pub struct SessionSpec {
@@ -40,8 +40,8 @@ pub struct SessionSpec {
     pub resume: bool,
     /// How many processes of this shape are kept started and waiting.
     pub warm: u32,
-    /// How long work that outlives the answer may go on within the turn.
-    pub background_grace: Duration,
+    pub clocks: Clocks,
+    pub budgets: Budgets,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -135,7 +135,8 @@ impl SessionSpec {
             stable_prompt: true,
             resume: true,
             warm: 0,
-            background_grace: Duration::from_mins(15),
+            clocks: Clocks::default(),
+            budgets: Budgets::default(),
         }
     }
 }

@@ -112,6 +112,8 @@ pub enum Activity {
     Compacting,
     /// The answer is there, but work it started goes on.
     Background,
+    /// One of the caller's tools was called; its result comes by [`TurnControl::ToolResult`].
+    AwaitingToolResult,
 }
 
 /// What the engine tells a running agent.

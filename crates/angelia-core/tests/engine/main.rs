@@ -7,6 +7,7 @@
 )]
 
 mod approvals;
+mod governance;
 mod life;
 mod recovery;
 mod stage;

@@ -1,30 +1,16 @@
-//! One running program, many turns.
+//! One running program, many turns: what happens to a line, a decision, an end.
 //!
-//! A turn is one message with a fresh uuid and everything until its result. Meanwhile this loop
-//! reads, writes and listens at once; one read of the program's output becomes one batch of events.
-//!
-//! ```text
-//!              message ─►  running ─► result ─► Ended
-//!                            │  ▲
-//!        cancel: interrupt ──┤  └── decisions, tools' results, words for the running turn
-//!                            │
-//!        answer is there, work goes on: background ── grace ──► tasks stopped, Ended
-//!        no end 5 s after the interrupt, end of output ───────► Ended, and never used again
-//! ```
+//! The turn itself, with everything it waits for, is in [`turn`](super::turn).
 
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    model::{
-        Content, Decision, EventKind, Failure, FailureKind, Level, Notice, Origin, Status, Turn,
-        Verdict,
-    },
+    model::{Content, Decision, Failure, FailureKind, Origin, Status, Turn, Verdict},
     ports::{Agent, BoxFuture, Clock, Emitted, Ended, TurnControl, TurnIo},
     redact::Redactor,
 };
 use angelia_wire::ndjson::Frame;
-use futures_util::FutureExt as _;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use super::{
     caller_tools::{self, CallerTools},
@@ -35,19 +21,8 @@ use super::{
     translate::{Signal, Translator},
 };
 
-/// An interrupt is answered in milliseconds; whoever takes longer is stuck.
-const INTERRUPT_LIMIT: Duration = Duration::from_secs(5);
-
-/// One that arrives before the program has taken the message up finds nothing to interrupt.
-const INTERRUPT_AGAIN: Duration = Duration::from_secs(1);
-
-/// How often a silent program is looked after: its output may outlive it.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// How long output may stay open after the exit: somebody else may hold the pipe.
-const LEAK: Duration = Duration::from_millis(500);
-
-const CLOSE_INTERRUPT: Duration = Duration::from_millis(500);
+/// What a program gets to take a last line, or to stop what it runs, before the ladder.
+const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct StreamAgent {
@@ -105,129 +80,9 @@ impl Agent for StreamAgent {
     }
 }
 
-/// What happens next in a turn.
-enum Step {
-    Read,
-    OutputEnded,
-    Wrote,
-    Control(TurnControl),
-    ControlClosed,
-    Cancelled,
-    Rang,
-}
-
-/// What a turn waits for besides the program.
-#[derive(Default)]
-struct Clocks {
-    /// Interrupted; give up then.
-    give_up: Option<Instant>,
-    /// Say it again then.
-    again: Option<Instant>,
-    /// The grace of work in the background ends.
-    background: Option<Instant>,
-    /// The program has exited; its output is waited for until then.
-    leak: Option<Instant>,
-}
-
-impl Clocks {
-    fn next(&self) -> Instant {
-        [self.give_up, self.again, self.background, self.leak]
-            .into_iter()
-            .flatten()
-            .fold(Instant::now() + LOOK_EVERY, Instant::min)
-    }
-
-    fn rang(clock: Option<Instant>, now: Instant) -> bool {
-        clock.is_some_and(|at| at <= now)
-    }
-}
-
 impl StreamAgent {
-    async fn turn(&mut self, turn: &Turn, mut io: TurnIo) -> Ended {
-        if io.cancel.is_cancelled() {
-            return interrupted("interrupted before it began");
-        }
-        if !self.settle().await {
-            return self.ended_between_turns().await;
-        }
-        let uuid = self.settings.clock.fresh_uuid().to_string();
-        self.translator.begin_turn(&uuid);
-        let message = outgoing::user_message(&uuid, &self.content(turn));
-        self.link.input.push(message);
-        self.in_turn = true;
-        io.events.send(std::mem::take(&mut self.first_words)).await;
-
-        let mut clocks = Clocks::default();
-        let mut control_open = true;
-        let mut asked_to_stop = false;
-        let mut batch = Vec::new();
-        let cancel = io.cancel.clone();
-        let cancelled = cancel.cancelled();
-        let clock = sleep_until(clocks.next());
-        tokio::pin!(cancelled, clock);
-        loop {
-            let Link { input, output, .. } = &mut self.link;
-            let has_more = input.has_more();
-            // Reading comes last, so that a flood of output cannot drown the rest.
-            let step = tokio::select! {
-                biased;
-                () = &mut cancelled, if !asked_to_stop => Step::Cancelled,
-                control = io.control.recv(), if control_open => {
-                    control.map_or(Step::ControlClosed, Step::Control)
-                }
-                () = &mut clock => Step::Rang,
-                () = input.write(), if has_more => Step::Wrote,
-                more = output.read() => if more { Step::Read } else { Step::OutputEnded },
-            };
-            let ended = match step {
-                Step::Read => {
-                    let ended = self.translate(&mut batch);
-                    if self.translator.in_background() && clocks.background.is_none() {
-                        let grace = self.settings.background_grace;
-                        clocks.background = Some(Instant::now() + grace);
-                        clock.as_mut().reset(clocks.next());
-                    }
-                    io.events.send(std::mem::take(&mut batch)).await;
-                    ended
-                }
-                Step::OutputEnded => {
-                    let ended = self.output_ended(&mut batch).await;
-                    io.events.send(std::mem::take(&mut batch)).await;
-                    Some(ended)
-                }
-                Step::Wrote => None,
-                Step::ControlClosed => {
-                    control_open = false;
-                    None
-                }
-                Step::Control(control) => {
-                    self.control(control, turn.options.origin);
-                    None
-                }
-                Step::Cancelled => {
-                    asked_to_stop = true;
-                    let ended = self.cancel(&mut clocks, &mut batch);
-                    clock.as_mut().reset(clocks.next());
-                    ended
-                }
-                Step::Rang => {
-                    let ended = self.rang(&mut clocks, &mut batch);
-                    clock.as_mut().reset(clocks.next());
-                    ended
-                }
-            };
-            if let Some(ended) = ended {
-                io.events.send(batch).await;
-                self.tools.forget_calls();
-                self.flush().await;
-                self.in_turn = false;
-                return ended;
-            }
-        }
-    }
-
     /// The words of the turn, so that they act only as far as whoever sent them may.
-    fn content(&mut self, turn: &Turn) -> Vec<Content> {
+    pub(super) fn content(&mut self, turn: &Turn) -> Vec<Content> {
         let mut content = Vec::with_capacity(turn.input.len() + 2);
         content.extend(self.preface.take());
         content.extend_from_slice(&turn.input);
@@ -242,7 +97,7 @@ impl StreamAgent {
     }
 
     /// Every line that has arrived. What comes after the end of the turn is nobody's.
-    fn translate(&mut self, batch: &mut Vec<Emitted>) -> Option<Ended> {
+    pub(super) fn translate(&mut self, batch: &mut Vec<Emitted>) -> Option<Ended> {
         let mut ended = None;
         let mut nobody = Vec::new();
         while let Some(frame) = self.link.output.framer.next() {
@@ -276,7 +131,7 @@ impl StreamAgent {
     }
 
     /// Questions that nobody will hear, because their turn is over.
-    fn refuse_unheard(&mut self, nobody: &[Emitted]) {
+    pub(super) fn refuse_unheard(&mut self, nobody: &[Emitted]) {
         for emitted in nobody {
             if let Emitted::Ask(request) = emitted {
                 let refusal = Decision::new(Verdict::Deny, "nobody")
@@ -288,7 +143,7 @@ impl StreamAgent {
         }
     }
 
-    fn control(&mut self, control: TurnControl, origin: Origin) {
+    pub(super) fn control(&mut self, control: TurnControl, origin: Origin) {
         let line = match control {
             TurnControl::Decide { key, decision } => self.translator.answer(&key, &decision),
             TurnControl::ToolResult { id, ok, content } => self.tools.answer(id, ok, content),
@@ -303,67 +158,13 @@ impl StreamAgent {
         }
     }
 
-    fn cancel(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
-        if self.translator.in_background() {
-            return Some(self.stop_background(batch));
-        }
-        self.request(&Request::Interrupt);
-        let now = Instant::now();
-        clocks.give_up = Some(now + INTERRUPT_LIMIT);
-        clocks.again = Some(now + INTERRUPT_AGAIN);
-        None
-    }
-
-    fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
-        let now = Instant::now();
-        if Clocks::rang(clocks.give_up, now) {
-            self.retired = true;
-            return Some(interrupted(
-                "interrupted; the agent did not react and is ended",
-            ));
-        }
-        if Clocks::rang(clocks.again, now) {
-            clocks.again = Some(now + INTERRUPT_AGAIN);
-            self.request(&Request::Interrupt);
-        }
-        if Clocks::rang(clocks.leak, now) {
-            // It has exited, and whoever holds the pipe now has nothing to say to us.
-            clocks.leak = None;
-            self.link.output.abandon();
-        } else if clocks.leak.is_none() && self.link.child.try_exited().is_some() {
-            clocks.leak = Some(now + LEAK);
-        }
-        if Clocks::rang(clocks.background, now) {
-            let text = "work in the background took longer than `background_grace`; stopped";
-            batch.push(Emitted::Event(EventKind::Notice(Notice::new(
-                Level::Warning,
-                "background_stopped",
-                text,
-            ))));
-            return Some(self.stop_background(batch));
-        }
-        None
-    }
-
-    /// Ends the turn with the answer it has, and what it left running.
-    fn stop_background(&mut self, batch: &mut Vec<Emitted>) -> Ended {
-        let running: Vec<String> = (self.translator.running_tasks())
-            .map(str::to_owned)
-            .collect();
-        for task in &running {
-            self.request(&Request::StopTask(task));
-        }
-        self.request(&Request::Interrupt);
-        self.translator.end_background(batch)
-    }
-
-    fn request(&mut self, request: &Request<'_>) {
+    pub(super) fn request(&mut self, request: &Request<'_>) {
         self.requests += 1;
         let id = format!("angelia-{}", self.requests);
         (self.link.input).push(outgoing::control_request(&id, request));
     }
 
-    async fn output_ended(&mut self, batch: &mut Vec<Emitted>) -> Ended {
+    pub(super) async fn output_ended(&mut self, batch: &mut Vec<Emitted>) -> Ended {
         self.retired = true;
         while let Some(frame) = self.link.output.framer.finish() {
             if let Frame::Line(line) | Frame::Partial(line) = frame
@@ -392,50 +193,15 @@ impl StreamAgent {
             .with_hint("send the message again; the session continues where it was")
     }
 
-    async fn ended_between_turns(&mut self) -> Ended {
+    pub(super) async fn ended_between_turns(&mut self) -> Ended {
         self.retired = true;
         Ended::failed(self.died("before the turn").await)
     }
 
-    /// Deals with what was said since the last turn, and waits until nothing else is running: a
-    /// message written meanwhile would be folded into that. `false`: the program has gone.
-    async fn settle(&mut self) -> bool {
-        let mut nobody = Vec::new();
-        loop {
-            nobody.clear();
-            self.translate_for_nobody(&mut nobody);
-            match self.link.output.read().now_or_never() {
-                Some(true) => {}
-                Some(false) => return false,
-                None => break,
-            }
-        }
-        if !self.translator.is_busy_elsewhere() {
-            return true;
-        }
-        self.request(&Request::Interrupt);
-        let idle = async {
-            while self.translator.is_busy_elsewhere() {
-                self.link.input.write_all().await;
-                if !self.link.output.read().await {
-                    return false;
-                }
-                self.translate_for_nobody(&mut Vec::new());
-            }
-            true
-        };
-        timeout(INTERRUPT_LIMIT, idle).await.unwrap_or(false)
-    }
-
-    fn translate_for_nobody(&mut self, nobody: &mut Vec<Emitted>) {
-        self.translate(nobody);
-        self.refuse_unheard(nobody);
-    }
-
     /// What is still to be written, as far as the program takes it.
-    async fn flush(&mut self) {
+    pub(super) async fn flush(&mut self) {
         if self.link.input.has_more() && !self.retired {
-            let written = timeout(CLOSE_INTERRUPT, self.link.input.write_all()).await;
+            let written = timeout(LAST_CHANCE, self.link.input.write_all()).await;
             self.retired |= written.is_err();
         }
     }
@@ -461,14 +227,6 @@ impl StreamAgent {
             }
         };
         // If it does not stop, the ladder that follows is for that.
-        let _ = timeout(CLOSE_INTERRUPT.min(grace), stopped).await;
-    }
-}
-
-fn interrupted(reason: &str) -> Ended {
-    Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: reason.into(),
+        let _ = timeout(LAST_CHANCE.min(grace), stopped).await;
     }
 }

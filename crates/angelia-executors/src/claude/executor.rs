@@ -67,7 +67,7 @@ impl Executor for StreamExecutor {
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
         Box::pin(async move {
-            let recipe = self.recipe(opening.spec).await?;
+            let recipe = Recipe::new(&self.host, &self.program, opening.spec).await?;
             let opened = self.opened(&recipe, opening).await?;
             let agent = self.agent(&recipe, opened).await?;
             Ok(Box::new(agent) as Box<dyn Agent>)
@@ -79,10 +79,11 @@ impl Executor for StreamExecutor {
         if spec.warm == 0 || !spec.history.is_empty() {
             return;
         }
-        let (pool, executor) = (pool.clone(), self.clone_for_warming());
+        let pool = pool.clone();
+        let (host, program) = (self.host.clone(), Arc::clone(&self.program));
         let spec = spec.clone();
         self.host.tasks.spawn_until_stopped(async move {
-            match executor.recipe(&spec).await {
+            match Recipe::new(&host, &program, &spec).await {
                 Ok(recipe) => {
                     let shape = launch::shape(&recipe.spec, &recipe.installation.version);
                     pool.declare(&shape, spec.warm as usize, waiting(recipe));
@@ -139,25 +140,6 @@ impl StreamExecutor {
             program,
             pool,
         }
-    }
-
-    fn clone_for_warming(&self) -> Self {
-        Self {
-            host: self.host.clone(),
-            program: Arc::clone(&self.program),
-            pool: None,
-        }
-    }
-
-    async fn recipe(&self, spec: &SessionSpec) -> Result<Recipe, Failure> {
-        let installation = self.program.installation(&self.host, spec).await?;
-        let spec = launch::effective(spec, &empty_folder(&self.host.work_dir)).into_owned();
-        Ok(Recipe {
-            host: self.host.clone(),
-            program: Arc::clone(&self.program),
-            installation,
-            spec: Arc::new(spec),
-        })
     }
 
     fn transcripts(&self, spec: &SessionSpec) -> Result<Option<Transcripts>, Failure> {
@@ -308,7 +290,9 @@ impl StreamExecutor {
             let line = greeting.strip_suffix(b"\n").unwrap_or(greeting);
             parts.translator.line(line, &mut Vec::new());
         }
-        let reader = if recipe.installation.features.is_known() {
+        // In model mode the program's own switches are off, whatever version it is.
+        let known = recipe.installation.features.is_known() || spec.mode == Mode::Model;
+        let reader = if known {
             Reader::Known
         } else {
             Reader::Unknown
@@ -321,7 +305,7 @@ impl StreamExecutor {
                 title: self.program.title(),
                 redactor: self.host.redactor.clone(),
                 clock: Arc::clone(&self.host.clock),
-                background_grace: spec.background_grace,
+                background_grace: spec.clocks.background,
                 reader,
                 model_mode: spec.mode == Mode::Model,
             },

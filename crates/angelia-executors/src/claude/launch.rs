@@ -24,6 +24,7 @@ use angelia_core::model::{
 use uuid::Uuid;
 
 use super::{caller_tools, protocol::outgoing::Initialize, version::Features};
+use crate::pool::VERSION;
 
 /// Which conversation of its own the program takes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,7 +252,7 @@ pub(crate) fn initialize(spec: &SessionSpec) -> Initialize<'_> {
 /// What two processes must share so that one can stand in for the other.
 pub(crate) fn shape(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
     let whole = LaunchFingerprint::of(spec)
-        .with("program version", [version.as_bytes()])
+        .with(VERSION, [version.as_bytes()])
         .with("rules", rules(spec).iter().map(String::as_bytes));
     match spec.mode {
         Mode::Agent => whole,
@@ -263,7 +264,7 @@ pub(crate) fn shape(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
 pub(crate) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
     LaunchFingerprint::of(spec)
         .without(&BEHIND_THE_PREFIX)
-        .with("program version", [version.as_bytes()])
+        .with(VERSION, [version.as_bytes()])
         .with("rules", rules(spec).iter().map(String::as_bytes))
         .sha256()
 }

@@ -9,7 +9,7 @@
 //! - `transcript`: the program's own records, and histories carried in by them.
 //! - [`protocol`]: the spellings of both directions; [`translate`]: its lines as events. Pure.
 //! - `failure`, `permission`, `tool`, `usage`: parts of the translation.
-//! - `link`, `agent`: the running program and its turns.
+//! - `link`, `agent`, `turn`: the running program and its turns.
 //! - `caller_tools`: the caller's tools, for which we are an MCP server.
 //! - `escape`: text from outside never acts.
 //! - `executor`: all of it behind the port.
@@ -31,6 +31,7 @@ mod start;
 mod tool;
 pub(crate) mod transcript;
 pub mod translate;
+mod turn;
 mod usage;
 pub(crate) mod version;
 

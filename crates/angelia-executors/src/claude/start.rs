@@ -84,6 +84,21 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
+    pub(crate) async fn new(
+        host: &Host,
+        program: &Arc<dyn Program>,
+        spec: &SessionSpec,
+    ) -> Result<Self, Failure> {
+        let installation = program.installation(host, spec).await?;
+        let spec = launch::effective(spec, &empty_folder(&host.work_dir)).into_owned();
+        Ok(Self {
+            host: host.clone(),
+            program: Arc::clone(program),
+            installation,
+            spec: Arc::new(spec),
+        })
+    }
+
     /// Starts the program and has it initialised.
     pub(crate) async fn start(
         &self,

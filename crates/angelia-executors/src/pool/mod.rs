@@ -6,4 +6,5 @@
 mod stock;
 pub mod warm;
 
+pub(crate) use stock::VERSION;
 pub use warm::{Start, Warm, WarmPool};

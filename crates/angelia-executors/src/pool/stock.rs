@@ -6,6 +6,9 @@ use std::{collections::VecDeque, time::Duration};
 use angelia_core::model::LaunchFingerprint;
 use tokio::{sync::oneshot, time::Instant};
 
+/// The component of a fingerprint that an update of the program changes.
+pub(crate) const VERSION: &str = "program version";
+
 /// Processes of one shape, however large the demand.
 const MOST_OF_A_SHAPE: usize = 8;
 
@@ -21,6 +24,9 @@ const BURST: Duration = Duration::from_secs(1);
 
 /// Without a miss for this long, one process less is kept.
 const DECAY: Duration = Duration::from_mins(5);
+
+/// One that has waited longer knows an old state of the world: settings, a repository, the date.
+const OLDEST: Duration = Duration::from_mins(30);
 
 /// A shape nobody declared is given up after this.
 const FORGET: Duration = Duration::from_hours(1);
@@ -192,7 +198,7 @@ impl<T, S: Clone> Stock<T, S> {
                 if !is_alive(&mut one) {
                     shape.died(since, now);
                     gone.push(one);
-                } else if kept.len() < shape.target(now) {
+                } else if kept.len() < shape.target(now) && now < since + OLDEST {
                     kept.push_back((since, one));
                 } else {
                     gone.push(one);
@@ -241,10 +247,11 @@ impl<T, S: Clone> Stock<T, S> {
     ) -> &mut Shape<T, S> {
         let known = self.shapes.iter().position(|shape| shape.key == *key);
         let at = known.unwrap_or_else(|| {
+            let declared = self.supersede(key);
             self.shapes.push(Shape {
                 key: key.clone(),
                 start: start.clone(),
-                declared: false,
+                declared,
                 baseline,
                 extra: 0,
                 ready: VecDeque::new(),
@@ -261,6 +268,15 @@ impl<T, S: Clone> Stock<T, S> {
         shape.baseline = baseline;
         shape.start = start;
         shape
+    }
+
+    /// Gives up a shape whose program has been updated since; `true`: it was declared.
+    fn supersede(&mut self, key: &LaunchFingerprint) -> bool {
+        let older = |shape: &&mut Shape<T, S>| shape.key.difference(key) == Some(VERSION);
+        self.shapes.iter_mut().find(older).is_some_and(|shape| {
+            shape.baseline = 0;
+            std::mem::take(&mut shape.declared)
+        })
     }
 
     /// In which respect the process that comes closest does not fit.

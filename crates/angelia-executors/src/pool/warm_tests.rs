@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use angelia_core::model::{FailureKind, SessionSpec};
-use tokio::time::{advance, sleep};
+use tokio::time::sleep;
 
 use super::*;
 
@@ -136,12 +136,29 @@ async fn demand_makes_it_grow_and_quiet_makes_it_shrink() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_declared_stays_without_use() {
+async fn what_is_declared_stays_without_use_and_fresh() {
     let (pool, factory, shape) = pool();
     pool.declare(&shape, 1, factory.start());
-    advance(Duration::from_hours(5)).await;
-    pass(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(29)).await;
     assert_eq!((pool.ready(&shape), factory.started()), (1, 1));
+    pass(Duration::from_hours(3)).await;
+    assert_eq!(pool.ready(&shape), 1);
+    assert_eq!(factory.started(), factory.closed.load(SeqCst) + 1);
+    assert!((6..9).contains(&factory.started()), "{}", factory.started());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_updated_program_takes_the_place_of_the_old_one() {
+    let (pool, factory, shape) = pool();
+    let old = shape.clone().with(super::super::VERSION, [&b"1"[..]]);
+    let new = shape.clone().with(super::super::VERSION, [&b"2"[..]]);
+    pool.declare(&old, 1, factory.start());
+    pass(STARTING * 2).await;
+    assert!(pool.take(&new, 1, factory.start()).await.is_none());
+    pass(Duration::from_mins(1)).await;
+    assert_eq!((pool.ready(&old), pool.ready(&new)), (0, 2));
+    pass(Duration::from_hours(3)).await;
+    assert_eq!(pool.ready(&new), 1, "it is declared, as the old one was");
 }
 
 #[tokio::test(start_paused = true)]

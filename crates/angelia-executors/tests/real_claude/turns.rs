@@ -143,7 +143,7 @@ async fn real_a_turn_goes_on_while_its_work_does() {
 async fn real_work_in_the_background_has_a_limit() {
     on_both(async |lab| {
         let mut spec = lab.spec();
-        spec.background_grace = Duration::from_secs(1);
+        spec.clocks.background = Duration::from_secs(1);
         let mut session = lab.open(&spec).await;
         let input = json!({"command": "timeout 40 tail -f /dev/null",
             "description": "wait", "run_in_background": true});

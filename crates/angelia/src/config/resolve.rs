@@ -120,7 +120,7 @@ impl Config {
         spec.stable_prompt = profile.exclude_dynamic_system_prompt_sections;
         spec.resume = entry.resume;
         spec.warm = profile.warm.0;
-        spec.background_grace = profile.background_grace.duration();
+        spec.clocks.background = profile.background_grace.duration();
         if is_model {
             // A server is a tool, and in model mode only the caller has tools.
             spec.tools = ToolSet::None;

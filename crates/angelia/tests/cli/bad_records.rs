@@ -73,7 +73,7 @@ fn records_of_a_later_version_are_left_alone() {
 fn a_home_that_is_no_folder_is_named() {
     let mut machine = Machine::new();
     fs::write(machine.home(), "a file").unwrap();
-    machine.angelia(&["run", "hi"]).is(78).complains("not a folder").complains("ANGELIA_HOME");
+    machine.angelia(&["run", "hi"]).is(78).complains(".angelia").complains("Not a directory");
     machine.set("ANGELIA_HOME", format!("/tmp/{}", "long/".repeat(40)));
     machine.angelia(&["run", "hi"]).is(78).complains("shorter");
     machine.set("ANGELIA_HOME", "/proc/nowhere");

@@ -7,7 +7,7 @@ const TABLE: &[(&[&str], i32, &str)] = &[
     (&["run", "!words 2"], 0, ""),
     (&["run", "!fail invalid"], 1, "not valid"),
     (&["run", "!fail refused"], 1, "refuse"),
-    (&["run", "!fail unknown"], 1, "something failed"),
+    (&["run", "!fail unknown"], 69, "something failed"),
     (&["run", "!fail model"], 1, "no such model"),
     (&["run", "!die"], 1, "ended"),
     (&["run", "-p", "nobody", "hi"], 1, "known profiles"),

@@ -17,11 +17,13 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
-fn request(method: &str, path: &str, body: &Value, extra: &str) -> String {
+const LOCAL: &str = "host: localhost\r\n";
+
+fn request(method: &str, path: &str, body: &Value, headers: &str) -> String {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let length = body.len();
     format!(
-        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{extra}\
+        "{method} {path} HTTP/1.1\r\nconnection: close\r\n{headers}\
          content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
 }
@@ -36,15 +38,17 @@ fn read(mut stream: impl std::io::Read) -> Answer {
 
 pub(crate) fn ask(socket: &Path, method: &str, path: &str, body: &Value) -> Answer {
     let mut stream = UnixStream::connect(socket).unwrap();
-    stream.write_all(request(method, path, body, "").as_bytes()).unwrap();
+    stream.write_all(request(method, path, body, LOCAL).as_bytes()).unwrap();
     read(stream)
 }
 
 /// Over TCP, with a header of the test's choice.
 pub(crate) fn ask_tcp(machine: &Machine, path: &str, header: &str) -> Answer {
     let address = std::fs::read_to_string(machine.home().join("run/http.addr")).unwrap();
-    let mut stream = TcpStream::connect(address.trim()).unwrap();
-    stream.write_all(request("GET", path, &Value::Null, header).as_bytes()).unwrap();
+    let address = address.trim();
+    let headers = format!("host: {address}\r\n{header}");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request("GET", path, &Value::Null, &headers).as_bytes()).unwrap();
     read(stream)
 }
 
@@ -72,7 +76,7 @@ pub(crate) fn turn(socket: &Path, id: &str) -> Value {
 pub(crate) fn follow(socket: &Path, id: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     let path = format!("/api/turns/{id}/events");
-    stream.write_all(request("GET", &path, &Value::Null, "").as_bytes()).unwrap();
+    stream.write_all(request("GET", &path, &Value::Null, LOCAL).as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text

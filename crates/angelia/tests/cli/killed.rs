@@ -10,7 +10,7 @@ use crate::{
     agents::marked,
     checklist::profile,
     http,
-    stage::{Machine, Serving, until, within},
+    stage::{Machine, SAYS_AND_HANGS, Serving, until, within},
 };
 
 /// How long leftovers may live after the next start.
@@ -94,7 +94,7 @@ fn every_command_is_a_next_start() {
         let machine = Machine::new();
         let serving = machine.serve();
         let session = http::session(&machine, &serving.socket, "default");
-        let turn = http::submit(&serving.socket, &session, "said before\n!hang");
+        let turn = http::submit(&serving.socket, &session, SAYS_AND_HANGS);
         until("the agent runs", || !marked(&machine).is_empty());
         serving.kill();
         machine.angelia(command);
@@ -108,7 +108,7 @@ fn every_command_is_a_next_start() {
 #[test]
 fn a_killed_run_is_cleaned_up_by_the_next_one() {
     let machine = Machine::new();
-    let running = machine.start(&["run", "--json", "said before\n!hang"]);
+    let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
     running.until_says("said before");
     running.signal(rustix::process::Signal::KILL);
     running.wait();

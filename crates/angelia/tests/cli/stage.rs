@@ -16,6 +16,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::transcript::Transcript;
 
+/// Says something, so that it is told and recorded as a whole, and then hangs.
+pub(crate) const SAYS_AND_HANGS: &str = "said before\n!tool Wait\n!hang";
+
 /// Longer than anything takes, also on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 

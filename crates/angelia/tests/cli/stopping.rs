@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::{
     agents::marked,
-    stage::{Machine, Running, until},
+    stage::{Machine, Running, SAYS_AND_HANGS, until},
     transcript::Transcript,
 };
 
@@ -31,8 +31,8 @@ fn the_first_ctrl_c_interrupts_and_keeps_what_was_said() {
 #[test]
 fn a_person_sees_what_was_said_before_the_interruption() {
     let machine = Machine::new();
-    let running = machine.start(&["run", "first words\n!hang"]);
-    running.until_says("first words");
+    let running = machine.start(&["run", SAYS_AND_HANGS]);
+    running.until_says("said before");
     running.signal(Signal::INT);
     running.wait().is(130).complains("interrupting").complains("interrupted");
 }
@@ -41,7 +41,7 @@ fn a_person_sees_what_was_said_before_the_interruption() {
 #[test]
 fn the_second_ctrl_c_kills() {
     let machine = Machine::new();
-    let running = machine.start(&["run", "said before\n!hang"]);
+    let running = machine.start(&["run", SAYS_AND_HANGS]);
     running.until_says("said before");
     let agents = marked(&machine);
     assert_eq!(agents.len(), 1);
@@ -64,7 +64,7 @@ fn signal(pid: u32, signal: Signal) {
 fn being_told_to_go_is_an_interruption_too() {
     for told in [Signal::TERM, Signal::HUP] {
         let machine = Machine::new();
-        let running = machine.start(&["run", "said before\n!hang"]);
+        let running = machine.start(&["run", SAYS_AND_HANGS]);
         running.until_says("said before");
         running.signal(told);
         running.wait().is(130);
@@ -77,7 +77,7 @@ fn being_told_to_go_is_an_interruption_too() {
 fn ctrl_c_reaches_a_turn_in_the_daemon() {
     let machine = Machine::new();
     let serving = machine.serve();
-    let running = machine.start(&["run", "--json", "said before\n!hang"]);
+    let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
     running.until_says("said before");
     running.signal(Signal::INT);
     let ran = running.wait();
@@ -90,9 +90,9 @@ fn ctrl_c_reaches_a_turn_in_the_daemon() {
 fn a_reader_who_leaves_ends_the_turn_without_noise() {
     let machine = Machine::with_shell();
     for json in ["--json", ""] {
-        let script = format!(
-            "\"$ANGELIA\" run {json} \"$(printf 'one line\\n!words 100000 5\\n')\" | head -n 1"
-        );
+        // A pipe gets whole blocks: each of them is a chance to notice.
+        let prompt = "one line\n!tool A 300\ntwo\n!tool B 300\nthree\n!tool C\n!words 100000 5";
+        let script = format!("\"$ANGELIA\" run {json} '{prompt}' | head -n 1");
         let began = Instant::now();
         let ran = machine.shell(&script);
         ran.is(0);
@@ -125,7 +125,7 @@ fn closed_streams_are_no_reason_to_panic() {
 fn the_agent_is_out_of_reach_of_the_terminals_ctrl_c() {
     use std::os::unix::process::CommandExt as _;
     let machine = Machine::new();
-    let mut command: Command = machine.command(&["run", "--json", "said before\n!hang"]);
+    let mut command: Command = machine.command(&["run", "--json", SAYS_AND_HANGS]);
     command.process_group(0);
     let running = Running::of(command, Stdio::null());
     running.until_says("said before");

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use crate::{
     agents::marked,
     http,
-    stage::{Machine, until},
+    stage::{Machine, SAYS_AND_HANGS, until},
     transcript::Transcript,
 };
 
@@ -32,7 +32,7 @@ fn whoever_only_watches_stops_nothing() {
     let machine = Machine::new();
     let serving = machine.serve();
     let session = http::session(&machine, &serving.socket, "default");
-    let turn = http::submit(&serving.socket, &session, "said before\n!hang");
+    let turn = http::submit(&serving.socket, &session, SAYS_AND_HANGS);
     let watching = machine.start(&["turns", "watch", &turn]);
     watching.until_says("said before");
     watching.signal(Signal::INT);
@@ -49,7 +49,7 @@ fn whoever_only_watches_stops_nothing() {
 fn an_interruption_ends_what_run_shows_elsewhere() {
     let machine = Machine::new();
     let serving = machine.serve();
-    let running = machine.start(&["run", "--json", "said before\n!hang"]);
+    let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
     running.until_says("said before");
     let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
     machine.angelia(&["turns", "interrupt", "--kill", &turn]).is(0);
@@ -62,7 +62,7 @@ fn an_interruption_ends_what_run_shows_elsewhere() {
 #[test]
 fn without_a_daemon_nothing_can_be_interrupted_from_outside() {
     let machine = Machine::new();
-    let running = machine.start(&["run", "--json", "said before\n!hang"]);
+    let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
     running.until_says("said before");
     let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(machine.list("turns")[0]["status"], "running");

@@ -13,6 +13,7 @@
 
 mod content_json;
 mod event_json;
+mod limits_json;
 mod migrations;
 mod open;
 mod outcome_json;

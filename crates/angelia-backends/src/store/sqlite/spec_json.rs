@@ -7,7 +7,6 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use angelia_core::model::{
@@ -18,7 +17,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{content_json::MessageBody, trouble::Trouble, words::word};
+use super::{
+    content_json::MessageBody,
+    limits_json::{BudgetsBody, ClocksBody},
+    trouble::Trouble,
+    words::word,
+};
 
 const VERSION: u32 = 1;
 
@@ -69,7 +73,8 @@ struct SpecBody<'a> {
     stable_prompt: bool,
     resume: bool,
     warm: u32,
-    background_grace: Duration,
+    clocks: ClocksBody,
+    budgets: BudgetsBody,
 }
 
 /// A path need not be text.
@@ -151,7 +156,8 @@ pub(super) fn encode(spec: &SessionSpec, out: &mut Vec<u8>) -> Result<(), Troubl
         stable_prompt: spec.stable_prompt,
         resume: spec.resume,
         warm: spec.warm,
-        background_grace: spec.background_grace,
+        clocks: ClocksBody::of(&spec.clocks),
+        budgets: BudgetsBody::of(&spec.budgets),
     };
     serde_json::to_writer(out, &body)?;
     Ok(())
@@ -203,7 +209,8 @@ pub(super) fn decode(body: &str) -> Result<SessionSpec, Trouble> {
         stable_prompt: body.stable_prompt,
         resume: body.resume,
         warm: body.warm,
-        background_grace: body.background_grace,
+        clocks: body.clocks.into_clocks(),
+        budgets: body.budgets.into_budgets(),
     })
 }
 

@@ -13,7 +13,10 @@ struct Story {
 impl Story {
     fn new() -> Self {
         let now = Instant::now();
-        Self { dog: Watchdog::new(Clocks::default(), now), now }
+        Self {
+            dog: Watchdog::new(Clocks::default(), now),
+            now,
+        }
     }
 
     fn after(&mut self, seconds: u64) -> &mut Self {
@@ -39,7 +42,11 @@ impl Story {
 
     fn text(&mut self) -> &mut Self {
         let (block, channel) = (0, TextChannel::Answer);
-        self.event(&EventKind::Delta { block, channel, text: "x".into() })
+        self.event(&EventKind::Delta {
+            block,
+            channel,
+            text: "x".into(),
+        })
     }
 
     fn tool(&mut self, id: &str) -> &mut Self {
@@ -62,7 +69,21 @@ impl Story {
     }
 
     fn notice(&mut self) -> &mut Self {
-        self.event(&EventKind::Notice(Notice::new(Level::Info, "retrying", "again")))
+        self.event(&EventKind::Notice(Notice::new(
+            Level::Info,
+            "retrying",
+            "again",
+        )))
+    }
+
+    fn asked(&mut self) -> &mut Self {
+        self.dog.approvals(Some(self.now), self.now);
+        self
+    }
+
+    fn answered(&mut self) -> &mut Self {
+        self.dog.approvals(None, self.now);
+        self
     }
 
     /// The clock that rings next, and in how many seconds.
@@ -76,10 +97,19 @@ impl Story {
 fn every_state_has_its_own_clock() {
     let mut story = Story::new();
     assert_eq!(story.next(), ("first_event_timeout", 60));
-    assert_eq!(story.after(5).started().next(), ("inter_event_silence_timeout", 120));
-    assert_eq!(story.after(5).text().next(), ("inter_event_silence_timeout", 120));
+    assert_eq!(
+        story.after(5).started().next(),
+        ("inter_event_silence_timeout", 120)
+    );
+    assert_eq!(
+        story.after(5).text().next(),
+        ("inter_event_silence_timeout", 120)
+    );
     assert_eq!(story.after(5).tool("a").next(), ("tool_timeout", 1800));
-    assert_eq!(story.after(5).result("a").next(), ("post_tool_quiet_timeout", 90));
+    assert_eq!(
+        story.after(5).result("a").next(),
+        ("post_tool_quiet_timeout", 90)
+    );
     story.dog.activity(Activity::Retrying, story.now);
     assert_eq!(story.next(), ("retry_timeout", 180));
     story.dog.activity(Activity::Compacting, story.now);
@@ -134,38 +164,36 @@ fn the_cap_stands_still_while_somebody_else_is_awaited() {
     story.after(100).text();
     assert_eq!(story.next(), ("timeout", 100));
 
-    story.dog.approval_asked(story.now);
+    story.asked();
     assert_eq!(story.next(), ("approval_timeout", 86_400));
-    story.after(50_000);
-    story.dog.approval_resolved(story.now);
+    story.after(50_000).answered();
     assert_eq!(story.next(), ("timeout", 100));
 }
 
 #[test]
 fn a_tool_does_not_run_while_its_approval_is_awaited() {
     let mut story = Story::new();
-    story.started().tool("a").after(10);
-    story.dog.approval_asked(story.now);
-    story.after(5000);
-    story.dog.approval_resolved(story.now);
+    story.started().tool("a").after(10).asked();
+    story.after(5000).answered();
     assert_eq!(story.next(), ("tool_timeout", 1790));
 }
 
 #[test]
-fn two_approvals_are_both_awaited_and_the_callers_tool_too() {
+fn the_oldest_approval_counts_and_the_callers_tool_comes_after() {
     let mut story = Story::new();
-    story.started();
-    story.dog.approval_asked(story.now);
+    story.started().asked();
     story.after(10);
-    story.dog.approval_asked(story.now);
-    story.dog.approval_resolved(story.now);
+    assert_eq!(story.next(), ("approval_timeout", 86_390));
+    // The first was answered; a second one was asked now.
+    story.asked();
+    assert_eq!(story.next(), ("approval_timeout", 86_400));
+    story.dog.activity(Activity::AwaitingToolResult, story.now);
     assert_eq!(story.dog.state(), &State::AwaitingApproval);
-    story.dog.caller_tool_called(story.now);
-    assert_eq!(story.dog.state(), &State::AwaitingApproval);
-    story.dog.approval_resolved(story.now);
-    assert_eq!(story.dog.state(), &State::AwaitingToolResult);
+    story.answered();
     assert_eq!(story.next(), ("caller_tool_timeout", 600));
-    story.dog.caller_tool_answered(story.now);
+    story.after(5).text();
+    assert_eq!(story.next(), ("caller_tool_timeout", 595));
+    story.dog.tool_result_given(story.now);
     assert_eq!(story.dog.state(), &State::WaitingForModel);
 }
 
@@ -174,5 +202,8 @@ fn what_rang_is_said_with_state_and_clock() {
     let mut story = Story::new();
     story.started().tool("a");
     let (_, rang) = story.dog.next();
-    assert_eq!(rang.to_string(), "running Bash for longer than tool_timeout (1800 s)");
+    assert_eq!(
+        rang.to_string(),
+        "running Bash for longer than tool_timeout (1800 s)"
+    );
 }

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::
 
 use angelia_core::{
     model::{
-        Approval, ApprovalId, ApprovalKind, Billing, CallerTool, Content, EventKind, Failure,
-        FailureKind, Level, Message, Mode, NativeSessionId, Notice, Origin, Outcome, Part,
-        PermissionLevel, Permissions, Plan, PlanItem, PlanStatus, Question, QuestionOption,
-        RawJson, Resolution, Role, Seq, SessionId, SessionRecord, SessionSpec, Started, Status,
-        SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId, ToolResult, ToolSet, TurnEvent,
-        TurnId, TurnOptions, TurnRecord, TurnState, Usage, Verdict,
+        Approval, ApprovalId, ApprovalKind, Billing, Budgets, CallerTool, Clocks, Content,
+        EventKind, Failure, FailureKind, Level, Message, Mode, NativeSessionId, Notice, Origin,
+        Outcome, Part, PermissionLevel, Permissions, Plan, PlanItem, PlanStatus, Question,
+        QuestionOption, RawJson, Resolution, Role, Seq, SessionId, SessionRecord, SessionSpec,
+        Started, Status, SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId, ToolResult,
+        ToolSet, TurnEvent, TurnId, TurnOptions, TurnRecord, TurnState, Usage, Verdict,
     },
     ports::{Lease, Store},
 };
@@ -98,7 +98,24 @@ pub fn full_spec() -> SessionSpec {
         stable_prompt: false,
         resume: false,
         warm: 3,
-        background_grace: Duration::new(61, 5),
+        clocks: Clocks {
+            timeout: Duration::new(1, 1),
+            first_event: Duration::new(2, 2),
+            silence: Duration::new(3, 3),
+            post_tool_quiet: Duration::new(4, 4),
+            tool: Duration::new(5, 5),
+            retry: Duration::new(6, 6),
+            compaction: Duration::new(7, 7),
+            background: Duration::new(8, 8),
+            approval: Duration::new(9, 9),
+            caller_tool: Duration::new(10, 10),
+        },
+        budgets: Budgets {
+            time: Some(Duration::new(61, 5)),
+            tools: Some(20),
+            cost_usd: Some(0.1),
+            resumes: 2,
+        },
     }
 }
 

@@ -96,7 +96,7 @@ profiles:
     assert_eq!(spec.env["A"].as_ref(), "b");
     assert_eq!(spec.env_pass, ["CI".into(), "MY_*".into()]);
     assert_eq!(spec.billing, Billing::Subscription);
-    assert_eq!(spec.background_grace, Duration::from_mins(1));
+    assert_eq!(spec.clocks.background, Duration::from_mins(1));
     assert_eq!(spec.warm, 0);
 }
 

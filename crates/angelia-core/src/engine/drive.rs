@@ -1,0 +1,462 @@
+//! An agent runs, and the record is kept, until the agent says that the turn is over; or until
+//! somebody, a clock or a budget says so and the agent obeys; or until it does not.
+
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    approvals::{Approvals, Asked, Rules, resolved},
+    facade::{EngineError, Steered},
+    recorder::Recorder,
+    running::{Governor, SegmentEnd, Stop, interrupted, store_failure, timed_out},
+    session::{Command, LiveAgent, SessionActor},
+    unwind::CatchUnwind,
+    watchdog::State,
+};
+use crate::{
+    model::{
+        ApprovalId, ApprovalRequest, Content, Decision, EventKind, Failure, FailureKind,
+        LaunchFingerprint, Level, Notice, Status, Turn, TurnState, Verdict,
+    },
+    ports::{Emitted, Ended, EventSender, StoreError, TurnControl, TurnIo},
+};
+
+/// Batches an agent may be ahead of the recorder: enough to overlap, too few to hoard.
+const BATCHES: usize = 16;
+const CONTROLS: usize = 16;
+
+/// An agent whose clock rang answers the interrupt at once or not at all.
+const RUNG_GRACE: Duration = Duration::from_millis(500);
+
+/// One running segment and what it needs besides its actor.
+pub(super) struct Drive<'a> {
+    turn: &'a Turn,
+    recorder: &'a mut Recorder,
+    governor: &'a mut Governor,
+    control: mpsc::Sender<TurnControl>,
+    cancel: CancellationToken,
+    approvals: Approvals,
+    /// Why the agent was asked to stop.
+    stop: Option<Stop>,
+    /// When it is no longer waited for.
+    give_up_at: Option<Instant>,
+    /// Why the turn can no longer be recorded.
+    broken: Option<StoreError>,
+}
+
+/// How an agent's run came to an end.
+enum RunEnd {
+    Ended(Ended),
+    Panicked,
+    /// It was asked to stop, and did not.
+    GivenUp,
+}
+
+impl SessionActor {
+    /// Lets the agent run one segment.
+    pub(super) async fn drive(
+        &mut self,
+        mut live: LiveAgent,
+        turn: &Turn,
+        recorder: &mut Recorder,
+        governor: &mut Governor,
+    ) -> SegmentEnd {
+        let (events, mut batches) = mpsc::channel(BATCHES);
+        let (control, controls) = mpsc::channel(CONTROLS);
+        let cancel = CancellationToken::new();
+        let io = TurnIo {
+            events: EventSender::new(events),
+            control: controls,
+            cancel: cancel.clone(),
+        };
+        let mut drive = Drive {
+            turn,
+            recorder,
+            governor,
+            control,
+            cancel,
+            approvals: Approvals::default(),
+            stop: None,
+            give_up_at: None,
+            broken: None,
+        };
+        let end = self
+            .run_agent(&mut live, io, &mut batches, &mut drive)
+            .await;
+        while let Ok(batch) = batches.try_recv() {
+            self.record_batch(&mut drive, batch).await;
+        }
+        self.close_approvals(&mut drive).await;
+        // What the agent told of itself (its model) is part of what it was started with.
+        live.fingerprint = LaunchFingerprint::of(&self.record.spec);
+        self.agent = Some(live);
+        let (stop, broken) = (drive.stop.take(), drive.broken.take());
+        self.settle(end, stop, broken).await
+    }
+
+    async fn run_agent(
+        &mut self,
+        live: &mut LiveAgent,
+        io: TurnIo,
+        batches: &mut mpsc::Receiver<Vec<Emitted>>,
+        drive: &mut Drive<'_>,
+    ) -> RunEnd {
+        let mut run = CatchUnwind(Box::pin(live.agent.run(drive.turn, io)));
+        let mut alarm = std::pin::pin!(sleep_until(drive.deadline()));
+        loop {
+            // Clocks mostly move away from us; the alarm is set again only when one comes nearer.
+            let deadline = drive.deadline();
+            if deadline < alarm.deadline() {
+                alarm.as_mut().reset(deadline);
+            }
+            tokio::select! {
+                biased;
+                Some(batch) = batches.recv() => self.record_batch(drive, batch).await,
+                ended = &mut run => return ended.map_or(RunEnd::Panicked, RunEnd::Ended),
+                command = self.commands.recv(), if !self.commands.is_closed() => {
+                    if let Some(command) = command
+                        && self.handle_running(drive, command).await.is_break()
+                    {
+                        return RunEnd::GivenUp;
+                    }
+                }
+                () = self.stop.cancelled(), if drive.stop.is_none() => {
+                    drive.stop(Stop::Wish, self.shared.limits.interrupt_grace);
+                }
+                () = &mut alarm => {
+                    let now = Instant::now();
+                    if drive.give_up_at.is_some_and(|at| at <= now) {
+                        return RunEnd::GivenUp;
+                    }
+                    self.look_at_clocks(drive, now).await;
+                    alarm.as_mut().reset(drive.deadline());
+                }
+            }
+        }
+    }
+
+    /// Something may have rung.
+    async fn look_at_clocks(&mut self, drive: &mut Drive<'_>, now: Instant) {
+        if drive.stop.is_some() {
+            return;
+        }
+        if drive
+            .governor
+            .meter
+            .time_is_up_at()
+            .is_some_and(|at| at <= now)
+        {
+            self.budget_reached(drive, "budget_seconds").await;
+            return;
+        }
+        let (at, rang) = drive.governor.watchdog.next();
+        if at > now {
+            return;
+        }
+        if rang.state == State::AwaitingApproval {
+            for id in drive.approvals.unanswered_since(now - rang.after) {
+                let decision = Decision::new(Verdict::Deny, "timeout")
+                    .with_note("nobody answered in time (approval_timeout)");
+                // Nobody else can have taken it: we are the only one who does.
+                let _taken = self.decide(drive, id, decision).await;
+            }
+            return;
+        }
+        let code = if rang.state == State::Background {
+            "background_stopped"
+        } else {
+            "timeout"
+        };
+        let notice = Notice::new(
+            Level::Warning,
+            code,
+            format!("stopped: the agent was {rang}"),
+        );
+        self.record(drive, vec![EventKind::Notice(notice)]).await;
+        drive.stop(Stop::Clock(rang), RUNG_GRACE);
+    }
+
+    async fn budget_reached(&mut self, drive: &mut Drive<'_>, setting: &'static str) {
+        if drive.stop.is_some() {
+            return;
+        }
+        let notice = Notice::new(
+            Level::Info,
+            "budget_reached",
+            format!("{setting} is used up"),
+        );
+        self.record(drive, vec![EventKind::Notice(notice)]).await;
+        drive.stop(Stop::Budget(setting), self.shared.limits.interrupt_grace);
+    }
+
+    /// What the end of the run means for the turn, and for the process.
+    async fn settle(
+        &mut self,
+        end: RunEnd,
+        stop: Option<Stop>,
+        broken: Option<StoreError>,
+    ) -> SegmentEnd {
+        let obeyed = matches!(end, RunEnd::Ended(_));
+        let hung = matches!(&stop, Some(Stop::Clock(rang)) if rang.state != State::Background);
+        if !obeyed || hung {
+            // Nobody knows what it is doing.
+            let grace = if hung {
+                RUNG_GRACE / 2
+            } else {
+                self.shared.limits.close_grace
+            };
+            self.close_agent_within(grace).await;
+        }
+        if let Some(error) = broken {
+            return Ended::failed(store_failure(&error)).into();
+        }
+        match (end, stop) {
+            (RunEnd::Panicked, _) => {
+                let message = "the agent's driver panicked; this is a defect of angelia";
+                Ended::failed(Failure::new(FailureKind::Internal, message)).into()
+            }
+            (_, Some(Stop::Clock(rang))) if hung => {
+                let reason = format!("{} while {}", rang.clock, rang.state).into();
+                Ended {
+                    reason,
+                    ..Ended::failed(timed_out(&rang))
+                }
+                .into()
+            }
+            (RunEnd::Ended(ended), Some(Stop::Budget(setting)))
+                if ended.status == Status::Interrupted =>
+            {
+                let reason = setting.into();
+                let ended = Ended {
+                    status: Status::Partial,
+                    text: None,
+                    reason,
+                };
+                SegmentEnd {
+                    ended,
+                    budget: Some(setting),
+                }
+            }
+            (RunEnd::Ended(ended), _) => ended.into(),
+            (RunEnd::GivenUp, Some(Stop::Budget(setting))) => Ended {
+                status: Status::Partial,
+                text: None,
+                reason: setting.into(),
+            }
+            .into(),
+            (RunEnd::GivenUp, _) => {
+                interrupted("interrupted; its process did not stop by itself and was ended").into()
+            }
+        }
+    }
+
+    async fn record_batch(&mut self, drive: &mut Drive<'_>, batch: Vec<Emitted>) {
+        let now = Instant::now();
+        let mut kinds = Vec::with_capacity(batch.len());
+        let mut used_up = None;
+        let mut asked = false;
+        for emitted in batch {
+            match emitted {
+                Emitted::Event(kind) => {
+                    if let EventKind::Started(started) = &kind {
+                        self.adopt(started).await;
+                    }
+                    drive.governor.watchdog.event(&kind, now);
+                    used_up = used_up.or(drive.governor.meter.event(&kind));
+                    kinds.push(kind);
+                }
+                Emitted::Ask(request) => {
+                    let (kind, is_open) = self.ask(drive, request);
+                    kinds.extend(kind);
+                    asked |= is_open;
+                }
+                Emitted::Withdraw(key) => {
+                    if let Some(id) = drive.approvals.withdraw(&key) {
+                        self.shared.pending().remove(&id);
+                        drive.note_approvals(now);
+                        kinds.push(resolved(id, Verdict::Deny, "agent"));
+                    }
+                }
+                Emitted::Activity(activity) => drive.governor.watchdog.activity(activity, now),
+            }
+        }
+        self.record(drive, kinds).await;
+        if asked {
+            drive.note_approvals(now);
+            self.set_state(drive, &TurnState::AwaitingApproval).await;
+        }
+        if let Some(setting) = used_up {
+            self.budget_reached(drive, setting).await;
+        }
+    }
+
+    /// What is recorded of a question, and whether people must answer it.
+    fn ask(&self, drive: &mut Drive<'_>, request: ApprovalRequest) -> (Option<EventKind>, bool) {
+        let id = ApprovalId::from_uuid(self.shared.clock.fresh_uuid());
+        let rules = Rules {
+            permissions: &self.record.spec.permissions,
+            cwd: &self.record.spec.cwd,
+            can_ask: drive.turn.options.can_ask,
+            granted: &self.granted,
+        };
+        let key = Arc::clone(&request.key);
+        match drive.approvals.ask(id, request, &rules) {
+            Asked::Decided { decision, notice } => {
+                drive.tell(TurnControl::Decide { key, decision });
+                (notice.map(EventKind::Notice), false)
+            }
+            Asked::Pending(approval) => {
+                self.shared.pending().insert(id, self.record.id);
+                (Some(EventKind::Approval(approval)), true)
+            }
+        }
+    }
+
+    async fn record(&mut self, drive: &mut Drive<'_>, kinds: Vec<EventKind>) {
+        if drive.broken.is_some() {
+            return;
+        }
+        if let Err(error) = drive.recorder.record(kinds).await {
+            tracing::error!(turn = %drive.turn.id, %error, "a turn cannot be recorded; it is stopped");
+            drive.broken = Some(error);
+            // Nothing may happen that is not recorded.
+            drive.stop(Stop::Wish, self.shared.limits.interrupt_grace);
+        }
+    }
+
+    async fn set_state(&mut self, drive: &mut Drive<'_>, now: &TurnState) {
+        let set = self
+            .shared
+            .store
+            .set_turn_state(&self.lease, drive.turn.id, now);
+        if let Err(error) = set.await {
+            tracing::warn!(turn = %drive.turn.id, %error, "the state of a turn could not be stored");
+        }
+    }
+
+    async fn handle_running(&mut self, drive: &mut Drive<'_>, command: Command) -> ControlFlow<()> {
+        match command {
+            Command::Interrupt { turn, kill: true } if turn == drive.turn.id => {
+                drive.stop.get_or_insert(Stop::Wish);
+                return ControlFlow::Break(());
+            }
+            Command::Interrupt { turn, kill: false } if turn == drive.turn.id => {
+                drive.stop(Stop::Wish, self.shared.limits.interrupt_grace);
+            }
+            Command::Decide {
+                approval,
+                decision,
+                reply,
+            } => {
+                let answer = self.decide(drive, approval, decision).await;
+                let _gone = reply.send(answer);
+            }
+            Command::Steer { turn, input, reply } if turn == drive.turn.id => {
+                let answer = self.steer(drive, input).await;
+                let _gone = reply.send(answer);
+            }
+            Command::ToolResult {
+                turn,
+                id,
+                ok,
+                content,
+                reply,
+            } if turn == drive.turn.id => {
+                drive.governor.watchdog.tool_result_given(Instant::now());
+                drive.tell(TurnControl::ToolResult { id, ok, content });
+                let _gone = reply.send(Ok(()));
+            }
+            other => self.handle_beside(other).await,
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Passes text to the running agent, where it can take some.
+    async fn steer(
+        &mut self,
+        drive: &mut Drive<'_>,
+        input: Vec<Content>,
+    ) -> Result<Steered, EngineError> {
+        let executor = self.shared.executor(&self.record.spec.executor)?;
+        if !executor.capabilities().steer || drive.stop.is_some() {
+            return Ok(Steered::NotTaken(input));
+        }
+        let text = "what was added meanwhile is passed to the running turn";
+        let notice = EventKind::Notice(Notice::new(Level::Info, "steered", text));
+        self.record(drive, vec![notice]).await;
+        drive.tell(TurnControl::Steer(input));
+        Ok(Steered::Passed)
+    }
+
+    async fn decide(
+        &mut self,
+        drive: &mut Drive<'_>,
+        id: ApprovalId,
+        decision: Decision,
+    ) -> Result<(), EngineError> {
+        let request = drive.approvals.take(id).ok_or(EngineError::NotPending)?;
+        self.shared.pending().remove(&id);
+        if decision.verdict == Verdict::Session {
+            self.granted.push((request.tool_name, request.subject));
+        }
+        self.record(drive, vec![resolved(id, decision.verdict, &decision.by)])
+            .await;
+        drive.tell(TurnControl::Decide {
+            key: request.key,
+            decision,
+        });
+        drive.note_approvals(Instant::now());
+        if drive.approvals.is_empty() {
+            self.set_state(drive, &TurnState::Running).await;
+        }
+        Ok(())
+    }
+
+    async fn close_approvals(&mut self, drive: &mut Drive<'_>) {
+        let mut kinds = Vec::new();
+        for (id, kind) in drive.approvals.close() {
+            self.shared.pending().remove(&id);
+            kinds.push(kind);
+        }
+        self.record(drive, kinds).await;
+    }
+}
+
+impl Drive<'_> {
+    /// Asks the agent to stop; the first reason counts.
+    fn stop(&mut self, why: Stop, grace: Duration) {
+        self.stop.get_or_insert(why);
+        self.cancel.cancel();
+        self.give_up_at
+            .get_or_insert_with(|| Instant::now() + grace);
+    }
+
+    /// When the next thing happens by itself.
+    fn deadline(&self) -> Instant {
+        if let Some(at) = self.give_up_at {
+            return at;
+        }
+        let (rings, _) = self.governor.watchdog.next();
+        self.governor
+            .meter
+            .time_is_up_at()
+            .map_or(rings, |at| at.min(rings))
+    }
+
+    fn note_approvals(&mut self, now: Instant) {
+        self.governor
+            .watchdog
+            .approvals(self.approvals.oldest(), now);
+    }
+
+    fn tell(&self, control: TurnControl) {
+        if let Err(error) = self.control.try_send(control) {
+            tracing::warn!(turn = %self.turn.id, %error, "the agent does not take what it is told");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! One turn: a message with a fresh uuid, and everything until its result. The loop reads, writes and
+//! listens at once; one read of the program's output becomes one batch of events.
+//!
+//! ```text
+//!              message ─►  running ─► result ─► Ended
+//!                            │  ▲
+//!        cancel: interrupt ──┤  └── decisions, tools' results, words for the running turn
+//!                            │
+//!        answer is there, work goes on: background ── grace ──► tasks stopped, Ended
+//!        no end 5 s after the interrupt, end of output ───────► Ended, and never used again
+//! ```
+
+use std::time::Duration;
+
+use angelia_core::{
+    model::{EventKind, Level, Notice, Status, Turn},
+    ports::{Emitted, Ended, TurnControl, TurnIo},
+};
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{
+    agent::StreamAgent,
+    link::Link,
+    protocol::outgoing::{self, Request},
+};
+
+/// An interrupt is answered in milliseconds; whoever takes longer is stuck.
+const INTERRUPT_LIMIT: Duration = Duration::from_secs(5);
+
+/// One that arrives before the program has taken the message up finds nothing to interrupt.
+const INTERRUPT_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often a silent program is looked after: its output may outlive it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long output may stay open after the exit: somebody else may hold the pipe.
+const LEAK: Duration = Duration::from_millis(500);
+
+/// What happens next in a turn.
+enum Step {
+    Read,
+    OutputEnded,
+    Wrote,
+    Control(TurnControl),
+    ControlClosed,
+    Cancelled,
+    Rang,
+}
+
+/// What a turn waits for besides the program.
+#[derive(Default)]
+struct Clocks {
+    /// Interrupted; give up then.
+    give_up: Option<Instant>,
+    /// Say it again then.
+    again: Option<Instant>,
+    /// The grace of work in the background ends.
+    background: Option<Instant>,
+    /// The program has exited; its output is waited for until then.
+    leak: Option<Instant>,
+}
+
+impl Clocks {
+    fn next(&self) -> Instant {
+        [self.give_up, self.again, self.background, self.leak]
+            .into_iter()
+            .flatten()
+            .fold(Instant::now() + LOOK_EVERY, Instant::min)
+    }
+
+    fn rang(clock: Option<Instant>, now: Instant) -> bool {
+        clock.is_some_and(|at| at <= now)
+    }
+}
+
+impl StreamAgent {
+    pub(super) async fn turn(&mut self, turn: &Turn, mut io: TurnIo) -> Ended {
+        if io.cancel.is_cancelled() {
+            return interrupted("interrupted before it began");
+        }
+        if !self.settle().await {
+            return self.ended_between_turns().await;
+        }
+        let uuid = self.settings.clock.fresh_uuid().to_string();
+        self.translator.begin_turn(&uuid);
+        let message = outgoing::user_message(&uuid, &self.content(turn));
+        self.link.input.push(message);
+        self.in_turn = true;
+        io.events.send(std::mem::take(&mut self.first_words)).await;
+
+        let mut clocks = Clocks::default();
+        let mut control_open = true;
+        let mut asked_to_stop = false;
+        let mut batch = Vec::new();
+        let cancel = io.cancel.clone();
+        let cancelled = cancel.cancelled();
+        let clock = sleep_until(clocks.next());
+        tokio::pin!(cancelled, clock);
+        loop {
+            let Link { input, output, .. } = &mut self.link;
+            let has_more = input.has_more();
+            // Reading comes last, so that a flood of output cannot drown the rest.
+            let step = tokio::select! {
+                biased;
+                () = &mut cancelled, if !asked_to_stop => Step::Cancelled,
+                control = io.control.recv(), if control_open => {
+                    control.map_or(Step::ControlClosed, Step::Control)
+                }
+                () = &mut clock => Step::Rang,
+                () = input.write(), if has_more => Step::Wrote,
+                more = output.read() => if more { Step::Read } else { Step::OutputEnded },
+            };
+            let ended = match step {
+                Step::Read => {
+                    let ended = self.translate(&mut batch);
+                    if self.translator.in_background() && clocks.background.is_none() {
+                        let grace = self.settings.background_grace;
+                        clocks.background = Some(Instant::now() + grace);
+                        clock.as_mut().reset(clocks.next());
+                    }
+                    io.events.send(std::mem::take(&mut batch)).await;
+                    ended
+                }
+                Step::OutputEnded => {
+                    let ended = self.output_ended(&mut batch).await;
+                    io.events.send(std::mem::take(&mut batch)).await;
+                    Some(ended)
+                }
+                Step::Wrote => None,
+                Step::ControlClosed => {
+                    control_open = false;
+                    None
+                }
+                Step::Control(control) => {
+                    self.control(control, turn.options.origin);
+                    None
+                }
+                Step::Cancelled => {
+                    asked_to_stop = true;
+                    let ended = self.cancel(&mut clocks, &mut batch);
+                    clock.as_mut().reset(clocks.next());
+                    ended
+                }
+                Step::Rang => {
+                    let ended = self.rang(&mut clocks, &mut batch);
+                    clock.as_mut().reset(clocks.next());
+                    ended
+                }
+            };
+            if let Some(ended) = ended {
+                io.events.send(batch).await;
+                self.tools.forget_calls();
+                self.flush().await;
+                self.in_turn = false;
+                return ended;
+            }
+        }
+    }
+
+    fn cancel(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
+        if self.translator.in_background() {
+            return Some(self.stop_background(batch));
+        }
+        self.request(&Request::Interrupt);
+        let now = Instant::now();
+        clocks.give_up = Some(now + INTERRUPT_LIMIT);
+        clocks.again = Some(now + INTERRUPT_AGAIN);
+        None
+    }
+
+    fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
+        let now = Instant::now();
+        if Clocks::rang(clocks.give_up, now) {
+            self.retired = true;
+            return Some(interrupted(
+                "interrupted; the agent did not react and is ended",
+            ));
+        }
+        if Clocks::rang(clocks.again, now) {
+            clocks.again = Some(now + INTERRUPT_AGAIN);
+            self.request(&Request::Interrupt);
+        }
+        if Clocks::rang(clocks.leak, now) {
+            // It has exited, and whoever holds the pipe now has nothing to say to us.
+            clocks.leak = None;
+            self.link.output.abandon();
+        } else if clocks.leak.is_none() && self.link.child.try_exited().is_some() {
+            clocks.leak = Some(now + LEAK);
+        }
+        if Clocks::rang(clocks.background, now) {
+            let text = "work in the background took longer than `background_grace`; stopped";
+            batch.push(Emitted::Event(EventKind::Notice(Notice::new(
+                Level::Warning,
+                "background_stopped",
+                text,
+            ))));
+            return Some(self.stop_background(batch));
+        }
+        None
+    }
+
+    /// Ends the turn with the answer it has, and what it left running.
+    fn stop_background(&mut self, batch: &mut Vec<Emitted>) -> Ended {
+        let running: Vec<String> = (self.translator.running_tasks())
+            .map(str::to_owned)
+            .collect();
+        for task in &running {
+            self.request(&Request::StopTask(task));
+        }
+        self.request(&Request::Interrupt);
+        self.translator.end_background(batch)
+    }
+
+    /// Deals with what was said since the last turn, and waits until nothing else is running: a
+    /// message written meanwhile would be folded into that. `false`: the program has gone.
+    async fn settle(&mut self) -> bool {
+        let mut nobody = Vec::new();
+        loop {
+            nobody.clear();
+            self.translate_for_nobody(&mut nobody);
+            match self.link.output.read().now_or_never() {
+                Some(true) => {}
+                Some(false) => return false,
+                None => break,
+            }
+        }
+        if !self.translator.is_busy_elsewhere() {
+            return true;
+        }
+        self.request(&Request::Interrupt);
+        let idle = async {
+            while self.translator.is_busy_elsewhere() {
+                self.link.input.write_all().await;
+                if !self.link.output.read().await {
+                    return false;
+                }
+                self.translate_for_nobody(&mut Vec::new());
+            }
+            true
+        };
+        timeout(INTERRUPT_LIMIT, idle).await.unwrap_or(false)
+    }
+
+    fn translate_for_nobody(&mut self, nobody: &mut Vec<Emitted>) {
+        self.translate(nobody);
+        self.refuse_unheard(nobody);
+    }
+}
+
+fn interrupted(reason: &str) -> Ended {
+    Ended {
+        status: Status::Interrupted,
+        text: None,
+        reason: reason.into(),
+    }
+}
