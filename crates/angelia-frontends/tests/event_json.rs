@@ -59,8 +59,10 @@ fn approval(kind: ApprovalKind, tool_id: Option<ToolId>) -> EventKind {
         id: ApprovalId::from_uuid(Uuid::from_u128(3)),
         kind,
         tool_id,
+        tool_name: "shell".into(),
         title: "rm -rf build".into(),
         detail: "in /project".into(),
+        expires_at: "2026-11-16T12:00:00Z".parse().unwrap(),
     })
 }
 

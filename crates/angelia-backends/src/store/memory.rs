@@ -1,8 +1,9 @@
 //! The store without a disk: one process, nothing kept. The same rules as on disk, which the
 //! conformance suite checks.
 
+mod kept;
+
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
     future::ready,
     ops::Bound,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -10,44 +11,21 @@ use std::{
 
 use angelia_core::{
     model::{
-        EventKind, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
+        ApprovalRecord, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
         TurnState,
     },
-    ports::{BoxFuture, Committed, Lease, Page, Store, StoreError},
+    ports::{Approvals, BoxFuture, Claim, Claimed, Committed, Lease, Page, Store, StoreError},
 };
 use jiff::Timestamp;
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+use self::kept::{Kept, KeptSession, NO_SESSION, refuse_finished};
 
-const NO_SESSION: StoreError = StoreError::NotFound("session");
-const NO_TURN: StoreError = StoreError::NotFound("turn");
+type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Sessions, turns and events of this process, gone with it.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     kept: Mutex<Kept>,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    sessions: BTreeMap<SessionId, KeptSession>,
-    turns: BTreeMap<TurnId, KeptTurn>,
-    names: HashMap<ExternalName, SessionId>,
-    is_closed: bool,
-}
-
-#[derive(Debug)]
-struct KeptSession {
-    record: SessionRecord,
-    /// The only process there is owns it.
-    is_held: bool,
-    epoch: u64,
-}
-
-#[derive(Debug)]
-struct KeptTurn {
-    record: TurnRecord,
-    events: BTreeMap<Seq, TurnEvent>,
 }
 
 impl MemoryStore {
@@ -72,84 +50,6 @@ impl MemoryStore {
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Kept {
-    fn session(&mut self, id: SessionId) -> Result<&mut KeptSession, StoreError> {
-        self.sessions.get_mut(&id).ok_or(NO_SESSION)
-    }
-
-    fn check_lease(&mut self, lease: &Lease) -> Result<(), StoreError> {
-        let session = self.session(lease.session)?;
-        if session.is_held && session.epoch == lease.epoch {
-            Ok(())
-        } else {
-            Err(StoreError::LeaseLost)
-        }
-    }
-
-    fn open_turn(&mut self, lease: &Lease, id: TurnId) -> Result<&mut KeptTurn, StoreError> {
-        let lease_check = self.check_lease(lease);
-        let turn = self.turns.get_mut(&id).ok_or(NO_TURN)?;
-        if turn.record.session != lease.session {
-            return Err(NO_TURN);
-        }
-        lease_check?;
-        if turn.is_finished() {
-            return Err(StoreError::TurnFinished);
-        }
-        Ok(turn)
-    }
-
-    /// All or nothing, like a transaction: checked first, then done.
-    fn append(&mut self, lease: &Lease, events: Vec<TurnEvent>) -> Result<(), StoreError> {
-        let mut finished = HashSet::new();
-        let mut recorded = HashSet::new();
-        for event in &events {
-            let turn = self.open_turn(lease, event.turn)?;
-            if finished.contains(&event.turn) {
-                return Err(StoreError::TurnFinished);
-            }
-            if event.kind.is_stored()
-                && (turn.events.contains_key(&event.seq)
-                    || !recorded.insert((event.turn, event.seq)))
-            {
-                return Err(StoreError::Recorded { seq: event.seq });
-            }
-            if matches!(event.kind, EventKind::Finished(_)) {
-                finished.insert(event.turn);
-            }
-        }
-        for event in events {
-            let Some(turn) = self.turns.get_mut(&event.turn) else {
-                continue;
-            };
-            if let EventKind::Finished(outcome) = &event.kind {
-                turn.record.state = TurnState::Finished {
-                    at: event.at,
-                    outcome: outcome.clone(),
-                };
-            }
-            if event.kind.is_stored() {
-                turn.events.insert(event.seq, event);
-            }
-        }
-        Ok(())
-    }
-}
-
-impl KeptTurn {
-    const fn is_finished(&self) -> bool {
-        self.record.state.outcome().is_some()
-    }
-
-    fn was_touched_since(&self, time: Timestamp) -> bool {
-        self.record.created_at >= time
-            || match self.record.state {
-                TurnState::Finished { at, .. } => at >= time,
-                _ => true,
-            }
     }
 }
 
@@ -202,8 +102,7 @@ impl Store for MemoryStore {
     fn delete_session(&self, id: SessionId) -> Answer<'_, ()> {
         self.answer(|kept| {
             kept.sessions.remove(&id).ok_or(NO_SESSION)?;
-            kept.turns.retain(|_, turn| turn.record.session != id);
-            kept.names.retain(|_, session| *session != id);
+            kept.forget_session(id);
             Ok(())
         })
     }
@@ -242,22 +141,16 @@ impl Store for MemoryStore {
     }
 
     fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, ()> {
-        self.answer(|kept| {
-            kept.check_lease(lease)?;
-            if turn.session != lease.session {
-                return Err(StoreError::LeaseLost);
-            }
-            if kept.turns.contains_key(&turn.id) {
-                return Err(StoreError::Conflict);
-            }
-            refuse_finished(&turn.state)?;
-            let new = KeptTurn {
-                record: turn.clone(),
-                events: BTreeMap::new(),
-            };
-            kept.turns.insert(turn.id, new);
-            Ok(())
-        })
+        self.answer(|kept| kept.create_turn(lease, turn))
+    }
+
+    fn create_turn_once<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: &'a TurnRecord,
+        claim: &'a Claim,
+    ) -> Answer<'a, Claimed> {
+        self.answer(|kept| kept.create_turn_once(lease, turn, claim))
     }
 
     fn set_turn_state<'a>(
@@ -313,6 +206,21 @@ impl Store for MemoryStore {
         })
     }
 
+    fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>> {
+        self.answer(|kept| {
+            let newest_first = kept.approvals.values().rev();
+            Ok(newest_first
+                .filter(|record| which == Approvals::All || record.decided.is_none())
+                .filter(|record| {
+                    page.before
+                        .is_none_or(|before| record.approval.id.as_uuid() < before)
+                })
+                .take(page.limit)
+                .cloned()
+                .collect())
+        })
+    }
+
     fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>> {
         self.answer(|kept| {
             let is_held = |id| kept.sessions.get(id).is_some_and(|session| session.is_held);
@@ -341,14 +249,5 @@ impl Store for MemoryStore {
     fn close(&self) -> BoxFuture<'_, ()> {
         self.lock().is_closed = true;
         Box::pin(ready(()))
-    }
-}
-
-fn refuse_finished(state: &TurnState) -> Result<(), StoreError> {
-    match state.outcome() {
-        None => Ok(()),
-        Some(_) => Err(StoreError::Failed {
-            message: "a turn is finished by its event, not by its state".to_owned(),
-        }),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::model::{
@@ -37,6 +38,8 @@ pub(super) struct Rules<'a> {
     pub(super) permissions: &'a Permissions,
     pub(super) cwd: &'a Path,
     pub(super) can_ask: bool,
+    /// When a question asked now is no longer waited for.
+    pub(super) expires_at: Timestamp,
     pub(super) granted: &'a [(Arc<str>, Option<Arc<str>>)],
 }
 
@@ -60,8 +63,10 @@ impl Approvals {
                     id,
                     kind: request.kind.clone(),
                     tool_id: request.tool_id.clone(),
+                    tool_name: request.tool_name.clone(),
                     title: request.title.clone(),
                     detail: request.detail.clone(),
+                    expires_at: rules.expires_at,
                 };
                 self.open.push(Open {
                     id,

@@ -3,6 +3,7 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -302,6 +303,7 @@ impl SessionActor {
             permissions: &self.record.spec.permissions,
             cwd: &self.record.spec.cwd,
             can_ask: drive.turn.options.can_ask,
+            expires_at: expiry(self.shared.clock.now(), self.record.spec.clocks.approval),
             granted: &self.granted,
         };
         let key = Arc::clone(&request.key);
@@ -425,6 +427,10 @@ impl SessionActor {
         }
         self.record(drive, kinds).await;
     }
+}
+
+fn expiry(now: Timestamp, wait: Duration) -> Timestamp {
+    now.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 impl Drive<'_> {

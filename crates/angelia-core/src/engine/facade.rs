@@ -11,12 +11,13 @@ use tokio::sync::oneshot;
 use super::{
     live::LiveAgents,
     log::{Logs, TurnLog, Watch},
+    once::RequestKey,
     session::{Command, SessionHandle},
 };
 use crate::{
     model::{
         ApprovalId, Content, Decision, ExternalName, Failure, Seq, SessionId, SessionRecord,
-        SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord,
+        SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord, TurnState,
     },
     ports::{Clock, Executor, Page, Store, StoreError},
     task::Tasks,
@@ -95,6 +96,14 @@ pub struct Submitted {
     pub watch: Watch,
 }
 
+/// What an actor did with a submitted turn.
+pub(super) enum Accepted {
+    Running,
+    Queued,
+    /// It is this turn, which was submitted before.
+    Known(TurnId),
+}
+
 /// What became of words for a running turn.
 #[derive(Debug)]
 pub enum Steering {
@@ -118,6 +127,8 @@ pub enum EngineError {
     NotFound(&'static str),
     #[error("{limit} turns are waiting in this session already; try again when one has ended")]
     QueueFull { limit: usize },
+    #[error("the key of this request was used for another one before (turn {0}); use a new key")]
+    KeyReused(TurnId),
     #[error("the turn is not running here any more")]
     NotRunning,
     #[error("the approval has been decided already, or its turn is over")]
@@ -259,6 +270,19 @@ impl Engine {
         input: Vec<Content>,
         options: TurnOptions,
     ) -> Result<Submitted, EngineError> {
+        self.submit_once(session, input, options, None).await
+    }
+
+    /// Like [`Engine::submit`], but a request that was made before under the same key becomes the
+    /// turn of that request, running or over, and is shown from its first event.
+    pub async fn submit_once(
+        &self,
+        session: SessionId,
+        input: Vec<Content>,
+        options: TurnOptions,
+        key: Option<RequestKey>,
+    ) -> Result<Submitted, EngineError> {
+        let claim = key.map(|key| key.claim(self.shared.clock.now(), session, &input));
         let id = TurnId::from_uuid(self.shared.clock.fresh_uuid());
         let log = TurnLog::new(id, session);
         let watch = Watch::live(Arc::clone(&log), 0);
@@ -270,9 +294,11 @@ impl Engine {
         };
         loop {
             let (reply, answer) = oneshot::channel();
+            let (log, claim) = (Arc::clone(&log), claim.clone());
             let command = Command::Submit {
                 turn,
-                log: Arc::clone(&log),
+                log,
+                claim,
                 reply,
             };
             let actor = match self.shared.existing_actor(session) {
@@ -281,18 +307,37 @@ impl Engine {
             };
             match actor.send(command).await {
                 Ok(()) => {
-                    let running = answer.await.map_err(|_| EngineError::ShuttingDown)??;
-                    return Ok(Submitted {
-                        turn: id,
-                        running,
-                        watch,
-                    });
+                    let accepted = answer.await.map_err(|_| EngineError::ShuttingDown)??;
+                    return match accepted {
+                        Accepted::Known(known) => self.known(known).await,
+                        Accepted::Running => Ok(Submitted {
+                            turn: id,
+                            running: true,
+                            watch,
+                        }),
+                        Accepted::Queued => Ok(Submitted {
+                            turn: id,
+                            running: false,
+                            watch,
+                        }),
+                    };
                 }
                 // The actor had just decided to end: start another one.
                 Err(Command::Submit { turn: returned, .. }) => turn = returned,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
         }
+    }
+
+    /// A turn that an earlier request began.
+    async fn known(&self, turn: TurnId) -> Result<Submitted, EngineError> {
+        let watch = self.watch(turn, 0).await?;
+        let running = matches!(self.turn(turn).await?.state, TurnState::Running);
+        Ok(Submitted {
+            turn,
+            running,
+            watch,
+        })
     }
 
     pub async fn turn(&self, id: TurnId) -> Result<TurnRecord, EngineError> {
@@ -505,6 +550,10 @@ impl Shared {
 
     pub(super) fn keep_log(&self, log: &Arc<TurnLog>) {
         lock(&self.turns).begin(log);
+    }
+
+    pub(super) fn forget_log(&self, turn: TurnId) {
+        lock(&self.turns).forget(turn);
     }
 
     pub(super) fn end_log(&self, turn: TurnId) {

@@ -42,6 +42,10 @@ impl Logs {
         self.running.insert(log.turn, Arc::clone(log));
     }
 
+    pub(super) fn forget(&mut self, turn: TurnId) {
+        self.running.remove(&turn);
+    }
+
     pub(super) fn end(&mut self, turn: TurnId) {
         let Some(log) = self.running.remove(&turn) else {
             return;

@@ -13,6 +13,7 @@
 //! - `approvals`: what the rules say, what people are asked, and their answers.
 //! - `recorder`: numbers events, commits what must be committed before it is seen.
 //! - `log`: the events of a running turn in memory, and how viewers follow them.
+//! - `once`: the key under which a request is run once.
 //! - `live`: how many agents may be alive, and whose turn it is to go.
 //! - `recovery`: turns that a killed process left behind; sessions whose time is over.
 
@@ -22,6 +23,7 @@ mod drive;
 mod facade;
 mod live;
 mod log;
+mod once;
 mod recorder;
 mod recovery;
 mod running;
@@ -31,4 +33,5 @@ mod watchdog;
 
 pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submitted};
 pub use log::{EventBatch, Watch};
+pub use once::RequestKey;
 pub use watchdog::{STATES, StateRow};

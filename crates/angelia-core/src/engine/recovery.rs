@@ -3,12 +3,16 @@
 use jiff::Timestamp;
 
 use super::{
+    approvals::resolved,
     facade::{Engine, EngineError},
     log::TurnLog,
     recorder::Recorder,
 };
 use crate::{
-    model::{EventKind, Failure, FailureKind, Outcome, Status, TextChannel, TurnRecord, Usage},
+    model::{
+        ApprovalId, EventKind, Failure, FailureKind, Outcome, Status, TextChannel, TurnRecord,
+        Usage, Verdict,
+    },
     ports::StoreError,
 };
 
@@ -35,6 +39,7 @@ impl Engine {
         let lease = store.acquire(turn.session).await?;
         let mut text = String::new();
         let mut usage = Usage::default();
+        let mut open: Vec<ApprovalId> = Vec::new();
         let mut last = 0;
         loop {
             let page = store.replay(turn.id, last, PAGE).await?;
@@ -53,6 +58,8 @@ impl Engine {
                         text.push_str(block);
                     }
                     EventKind::Usage(newer) => usage = newer.clone(),
+                    EventKind::Approval(approval) => open.push(approval.id),
+                    EventKind::Resolved(resolution) => open.retain(|id| *id != resolution.id),
                     _ => {}
                 }
             }
@@ -72,7 +79,11 @@ impl Engine {
         let clock = std::sync::Arc::clone(&self.shared.clock);
         let mut recorder = Recorder::new(std::sync::Arc::clone(store), clock, lease.clone(), log);
         recorder.continue_after(last);
-        recorder.record(vec![EventKind::Finished(outcome)]).await?;
+        // Nobody can answer any more: what was open counts as declined.
+        let declined = |id| resolved(id, Verdict::Deny, "restart");
+        let mut kinds: Vec<EventKind> = open.into_iter().map(declined).collect();
+        kinds.push(EventKind::Finished(outcome));
+        recorder.record(kinds).await?;
         store.release(lease).await?;
         Ok(())
     }

@@ -9,7 +9,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    facade::{EngineError, Shared, Steered},
+    facade::{Accepted, EngineError, Shared, Steered},
     log::TurnLog,
     recorder::Recorder,
 };
@@ -18,7 +18,7 @@ use crate::{
         ApprovalId, Content, Decision, EventKind, LaunchFingerprint, Outcome, SessionId,
         SessionRecord, Started, Status, ToolId, Turn, TurnId, TurnRecord, TurnState,
     },
-    ports::{Agent, Lease, StoreError},
+    ports::{Agent, Claim, Claimed, Lease, StoreError},
 };
 
 const COMMANDS: usize = 32;
@@ -28,8 +28,9 @@ pub(super) enum Command {
     Submit {
         turn: Turn,
         log: Arc<TurnLog>,
-        /// Answered with whether the turn runs at once.
-        reply: oneshot::Sender<Result<bool, EngineError>>,
+        claim: Option<Claim>,
+        /// Answered with what became of it.
+        reply: oneshot::Sender<Result<Accepted, EngineError>>,
     },
     Interrupt {
         turn: TurnId,
@@ -188,7 +189,16 @@ impl SessionActor {
     /// What can be done for a session whose agent rests.
     async fn handle_idle(&mut self, command: Command) {
         match command {
-            Command::Submit { turn, log, reply } => self.accept(turn, log, true, reply).await,
+            Command::Submit {
+                turn,
+                log,
+                claim,
+                reply,
+            } => {
+                let accepted = self.accept(turn, log, claim, true).await;
+                // Whoever asked may have gone.
+                let _gone = reply.send(accepted);
+            }
             other => self.handle_beside(other).await,
         }
     }
@@ -196,7 +206,16 @@ impl SessionActor {
     /// What can be done beside a turn that is under way.
     pub(super) async fn handle_beside(&mut self, command: Command) {
         match command {
-            Command::Submit { turn, log, reply } => self.accept(turn, log, false, reply).await,
+            Command::Submit {
+                turn,
+                log,
+                claim,
+                reply,
+            } => {
+                let accepted = self.accept(turn, log, claim, false).await;
+                // Whoever asked may have gone.
+                let _gone = reply.send(accepted);
+            }
             Command::Interrupt { turn, .. } => self.interrupt_waiting(turn).await,
             Command::Decide { reply, .. } => {
                 // Whoever asked may have gone.
@@ -217,48 +236,64 @@ impl SessionActor {
         self.stop.cancel();
     }
 
-    /// Records a new turn and puts it in the queue.
-    pub(super) async fn accept(
+    /// Records a new turn and puts it in the queue, unless it is a known one.
+    async fn accept(
         &mut self,
         turn: Turn,
         log: Arc<TurnLog>,
+        claim: Option<Claim>,
         idle: bool,
-        reply: oneshot::Sender<Result<bool, EngineError>>,
-    ) {
+    ) -> Result<Accepted, EngineError> {
         let limit = self.shared.limits.max_queued_turns;
-        let answer = if self.stop.is_cancelled() {
-            Err(EngineError::ShuttingDown)
-        } else if self.queue.len() >= limit {
-            Err(EngineError::QueueFull { limit })
-        } else {
-            let running = idle && self.queue.is_empty();
-            let record = TurnRecord {
-                id: turn.id,
-                session: turn.session,
-                input: turn.input.clone(),
-                options: turn.options.clone(),
-                created_at: self.shared.clock.now(),
-                state: if running {
-                    TurnState::Running
+        if self.stop.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        if self.queue.len() >= limit {
+            return Err(EngineError::QueueFull { limit });
+        }
+        let running = idle && self.queue.is_empty();
+        let record = TurnRecord {
+            id: turn.id,
+            session: turn.session,
+            input: turn.input.clone(),
+            options: turn.options.clone(),
+            created_at: self.shared.clock.now(),
+            state: if running {
+                TurnState::Running
+            } else {
+                TurnState::Queued
+            },
+        };
+        // Known to viewers before it is known to anybody who might repeat it.
+        self.shared.keep_log(&log);
+        let store = &self.shared.store;
+        let created = match &claim {
+            Some(claim) => store.create_turn_once(&self.lease, &record, claim).await,
+            None => store
+                .create_turn(&self.lease, &record)
+                .await
+                .map(|()| Claimed::New),
+        };
+        let accepted = match created {
+            Ok(Claimed::New) => {
+                self.queue.push_back(Waiting { turn, log });
+                return Ok(if running {
+                    Accepted::Running
                 } else {
-                    TurnState::Queued
-                },
-            };
-            match self.shared.store.create_turn(&self.lease, &record).await {
-                Ok(()) => {
-                    self.shared.keep_log(&log);
-                    self.queue.push_back(Waiting { turn, log });
-                    Ok(running)
+                    Accepted::Queued
+                });
+            }
+            Ok(Claimed::Repeats(known)) => Ok(Accepted::Known(known)),
+            Ok(Claimed::Conflicts(known)) => Err(EngineError::KeyReused(known)),
+            Err(error) => {
+                if matches!(error, StoreError::LeaseLost) {
+                    self.stop.cancel();
                 }
-                Err(error) => {
-                    if matches!(error, StoreError::LeaseLost) {
-                        self.stop.cancel();
-                    }
-                    Err(error.into())
-                }
+                Err(error.into())
             }
         };
-        let _gone = reply.send(answer);
+        self.shared.forget_log(turn.id);
+        accepted
     }
 
     /// Ends a turn that has not begun.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ApprovalId, RawJson, ToolClass, ToolId};
+use jiff::Timestamp;
+
+use super::{ApprovalId, RawJson, SessionId, ToolClass, ToolId, TurnId};
 
 /// What an agent asks, before the engine has looked at the rules.
 #[derive(Clone, Debug)]
@@ -23,13 +25,27 @@ pub struct ApprovalRequest {
 }
 
 /// A question that has been put to people.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     pub id: ApprovalId,
     pub kind: ApprovalKind,
     pub tool_id: Option<ToolId>,
+    pub tool_name: Arc<str>,
     pub title: Arc<str>,
     pub detail: Arc<str>,
+    /// Then it counts as declined.
+    pub expires_at: Timestamp,
+}
+
+/// An approval as the store keeps it, for lists and for the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalRecord {
+    pub approval: Approval,
+    pub session: SessionId,
+    pub turn: TurnId,
+    pub asked_at: Timestamp,
+    /// Who decided what, and when; `None`: nobody yet.
+    pub decided: Option<(Resolution, Timestamp)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ mod turn;
 mod usage;
 
 pub use approval::{
-    Answer, Approval, ApprovalKind, ApprovalRequest, Decision, Question, QuestionOption,
-    Resolution, Verdict,
+    Answer, Approval, ApprovalKind, ApprovalRecord, ApprovalRequest, Decision, Question,
+    QuestionOption, Resolution, Verdict,
 };
 pub use content::{Content, Message, Part, Role};
 pub use event::{

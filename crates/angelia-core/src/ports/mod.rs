@@ -14,7 +14,7 @@ pub use executor::{
     Opening, TurnControl, TurnIo,
 };
 pub use profiles::{ProfileSummary, Profiles, Wanted};
-pub use store::{Committed, Holder, Lease, Page, Store, StoreError};
+pub use store::{Approvals, Claim, Claimed, Committed, Holder, Lease, Page, Store, StoreError};
 
 /// A future behind a trait object; the few seams do not need a macro.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

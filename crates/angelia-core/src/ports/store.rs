@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -10,7 +11,8 @@ use tokio::sync::oneshot;
 
 use super::BoxFuture;
 use crate::model::{
-    ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord, TurnState,
+    ApprovalRecord, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
+    TurnState,
 };
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -45,6 +47,15 @@ pub trait Store: Send + Sync + 'static {
 
     fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, ()>;
 
+    /// Like `create_turn`, if nobody has claimed the key before; both happen in one transaction,
+    /// so that of any number of equal requests one creates the turn.
+    fn create_turn_once<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: &'a TurnRecord,
+        claim: &'a Claim,
+    ) -> Answer<'a, Claimed>;
+
     /// Changes the state of an unfinished turn. Finishing is done by the event itself.
     fn set_turn_state<'a>(
         &'a self,
@@ -66,6 +77,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Stored events with a number above `after`, in order, at most `limit`.
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> Answer<'_, Vec<TurnEvent>>;
+
+    /// What was asked of people, newest first. Kept by `append`, from the events themselves: the
+    /// list is what viewers saw, and the decided ones are the audit.
+    fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>>;
 
     /// Unfinished turns that nobody works on: their session's owner is dead, or it has none.
     /// Oldest first.
@@ -92,6 +107,36 @@ pub struct Holder {
     pub pid: u32,
     /// `run`, `serve` …
     pub command: String,
+}
+
+/// A request's claim on being run once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Whose key it is; two callers never meet.
+    pub caller: Arc<str>,
+    pub key: Arc<str>,
+    /// Hash of what was asked.
+    pub input: [u8; 32],
+    /// Claims made before this are forgotten.
+    pub since: Timestamp,
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// The turn was created.
+    New,
+    /// The same was asked before: it is this turn.
+    Repeats(TurnId),
+    /// Something else was asked under the same key.
+    Conflicts(TurnId),
+}
+
+/// Which approvals are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approvals {
+    Pending,
+    All,
 }
 
 #[derive(Clone, Copy, Debug)]

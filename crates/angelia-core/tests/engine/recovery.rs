@@ -78,3 +78,33 @@ async fn a_lost_turn_is_closed_once_as_failed_with_what_there_was() {
         }]
     ));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_open_approval_of_a_dead_process_is_declined() {
+    let stage = Stage::new();
+    let turn = die_in_a_turn(&stage.store, &stage).await;
+    let record = stage.engine.turn(turn).await.unwrap();
+    let lease = stage.store.acquire(record.session).await.unwrap();
+    let id = angelia_core::model::ApprovalId::from_uuid(Uuid::from_u128(9));
+    let at = record.created_at;
+    let kind = EventKind::Approval(angelia_core::model::Approval {
+        id,
+        kind: angelia_core::model::ApprovalKind::Tool,
+        tool_id: None,
+        tool_name: "Bash".into(),
+        title: "make".into(),
+        detail: "in /project".into(),
+        expires_at: at,
+    });
+    let event = TurnEvent { turn, session: record.session, seq: 4, at, kind };
+    stage.store.append(&lease, vec![event]).await.unwrap().await.unwrap();
+    stage.store.release(lease).await.unwrap();
+
+    assert_eq!(stage.engine.recover().await.unwrap(), 1);
+    let events = all_events(stage.engine.watch(turn, 4).await.unwrap()).await;
+    let [TurnEvent { kind: EventKind::Resolved(resolution), .. }, _end] = events.as_slice() else {
+        panic!("expected a resolution and the end, got {events:?}")
+    };
+    assert_eq!((resolution.id, &*resolution.by), (id, "restart"));
+    assert!(!resolution.verdict.allows());
+}

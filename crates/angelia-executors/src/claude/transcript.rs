@@ -79,9 +79,7 @@ impl Transcripts {
 
     /// Copies a conversation as it stands now under a new name.
     pub(crate) fn copy(&self, id: &str, cwd: &Path, into: Uuid) -> io::Result<()> {
-        let not_found = || io::Error::new(io::ErrorKind::NotFound, "it does not exist");
-        let path = self.find(id, cwd).ok_or_else(not_found)?;
-        let rows = settled(&path)?;
+        let (path, rows) = self.settled(id, cwd)?;
         let named = |id: &str| format!("\"sessionId\":\"{id}\"");
         let rows = rows.replace(&named(id), &named(&into.to_string()));
         write_new(
@@ -105,6 +103,28 @@ impl Transcripts {
         Ok(())
     }
 
+    /// The rows of a conversation, once the last answer is among them: a running program writes
+    /// them a moment after it has said them.
+    fn settled(&self, id: &str, cwd: &Path) -> io::Result<(PathBuf, String)> {
+        let give_up = Instant::now() + LATE_ROWS;
+        loop {
+            let late = Instant::now() >= give_up;
+            match self.find(id, cwd) {
+                None if late => {
+                    return Err(io::Error::new(io::ErrorKind::NotFound, "it does not exist"));
+                }
+                None => {}
+                Some(path) => {
+                    let rows = whole_rows(&path)?;
+                    if late || ends_with_answer(&rows) {
+                        return Ok((path, rows));
+                    }
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn folder(&self, cwd: &Path) -> PathBuf {
         // The program sees its directory with links resolved.
         let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
@@ -120,23 +140,19 @@ impl Transcripts {
     }
 }
 
-/// The rows of a conversation, once the last answer is among them: a running program writes them a
-/// moment after it has said them.
-fn settled(path: &Path) -> io::Result<String> {
-    let give_up = Instant::now() + LATE_ROWS;
-    loop {
-        let mut rows = fs::read_to_string(path)?;
-        // The last row may just be in the making.
-        rows.truncate(rows.rfind('\n').map_or(0, |end| end + 1));
-        let last = (rows.lines().rev()).find_map(|row| {
-            let kind = serde_json::from_str::<Row>(row).ok()?.kind;
-            matches!(&*kind, "user" | "assistant").then_some(kind)
-        });
-        if last.as_deref() == Some("assistant") || Instant::now() >= give_up {
-            return Ok(rows);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// The last row may just be in the making.
+fn whole_rows(path: &Path) -> io::Result<String> {
+    let mut rows = fs::read_to_string(path)?;
+    rows.truncate(rows.rfind('\n').map_or(0, |end| end + 1));
+    Ok(rows)
+}
+
+fn ends_with_answer(rows: &str) -> bool {
+    let last = (rows.lines().rev()).find_map(|row| {
+        let kind = serde_json::from_str::<Row>(row).ok()?.kind;
+        matches!(&*kind, "user" | "assistant").then_some(kind)
+    });
+    last.as_deref() == Some("assistant")
 }
 
 #[derive(Deserialize)]

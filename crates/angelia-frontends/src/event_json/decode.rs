@@ -202,6 +202,10 @@ struct ApprovalJson {
     detail: Arc<str>,
     tool_id: Option<Arc<str>>,
     #[serde(default)]
+    tool: Arc<str>,
+    #[serde(with = "super::time")]
+    expires_at: Timestamp,
+    #[serde(default)]
     questions: Vec<QuestionJson>,
 }
 
@@ -217,8 +221,10 @@ fn approval(json: ApprovalJson) -> Option<Approval> {
         id: json.approval_id.parse().ok()?,
         kind,
         tool_id: json.tool_id.map(ToolId::new),
+        tool_name: json.tool,
         title: json.title,
         detail: json.detail,
+        expires_at: json.expires_at,
     })
 }
 

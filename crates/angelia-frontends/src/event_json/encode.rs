@@ -143,7 +143,9 @@ fn approval<M: SerializeMap>(map: &mut M, approval: &Approval) -> Result<(), M::
     map.serialize_entry("title", &approval.title)?;
     map.serialize_entry("detail", &approval.detail)?;
     map.serialize_entry("tool_id", &approval.tool_id.as_ref().map(ToolId::as_str))?;
+    map.serialize_entry("tool", &approval.tool_name)?;
     map.serialize_entry("choices", &choices)?;
+    map.serialize_entry("expires_at", &Rfc3339(approval.expires_at))?;
     match &approval.kind {
         ApprovalKind::Tool => Ok(()),
         ApprovalKind::Question(questions) => {

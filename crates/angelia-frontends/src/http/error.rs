@@ -163,6 +163,7 @@ impl From<EngineError> for ApiError {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
             }
             EngineError::NotRunning
+            | EngineError::KeyReused(_)
             | EngineError::NotPending
             | EngineError::Store(StoreError::TurnFinished) => {
                 Self::new(StatusCode::CONFLICT, "conflict", message)

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a check fails by panicking")]
 
+mod approvals;
+mod claims;
 mod events;
 mod leases;
 mod samples;
@@ -13,7 +15,7 @@ use std::sync::Arc;
 
 use angelia_core::ports::Store;
 
-pub use self::{events::*, leases::*, samples::*, sessions::*, turns::*};
+pub use self::{approvals::*, claims::*, events::*, leases::*, samples::*, sessions::*, turns::*};
 
 /// A place for stores that is empty at first.
 pub trait StoreFixture: Send + Sync {
@@ -61,6 +63,21 @@ macro_rules! store_conformance {
             turns_of_the_living_are_not_lost,
             turns_of_the_dead_are_lost,
             a_turn_without_an_owner_is_lost,
+            a_repeated_request_is_its_first_turn,
+            callers_never_share_a_key,
+            a_claim_is_forgotten_after_its_time,
+            windows_do_not_shorten_each_other,
+            a_refused_turn_leaves_no_claim,
+            of_many_equal_requests_one_creates_the_turn,
+            of_many_processes_one_creates_the_turn,
+            claims_survive_the_process,
+            claims_go_with_their_session,
+            approvals_are_listed_until_they_are_decided,
+            the_first_decision_stays,
+            a_refused_append_asks_nothing,
+            approvals_are_paged_newest_first,
+            approvals_of_a_deleted_session_vanish,
+            approvals_survive_the_process,
             a_closed_store_says_so,
         }
     };

@@ -27,7 +27,7 @@ use uuid::Uuid;
 use crate::{Timing, place::Place};
 
 /// As many as the daemon has on a small machine.
-const _W: usize = 2;
+const WORKERS: usize = 2;
 
 const OPTIONS: TurnOptions = TurnOptions {
     origin: Origin::Owner,
@@ -56,9 +56,8 @@ impl Clock for SystemClock {
 impl Local {
     /// With the agent program of the place and `warm` processes kept waiting.
     pub(crate) fn start(place: &Place, warm: u32) -> Result<Self> {
-        let workers: usize = std::env::var("W").ok().and_then(|w| w.parse().ok()).unwrap_or(2);
-        let mut builder = if workers == 0 { tokio::runtime::Builder::new_current_thread() } else { let mut b = tokio::runtime::Builder::new_multi_thread(); b.worker_threads(workers); b };
-        let runtime = builder.enable_all().build()?;
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(WORKERS).enable_all().build()?;
         let inside = runtime.enter();
         let home = place.angelia_home("local");
         std::fs::create_dir_all(home.join("run"))?;
@@ -135,8 +134,6 @@ impl Local {
         self.runtime.block_on(async {
             let input = vec![Content::text(prompt)];
             let mut submitted = self.engine.submit(session, input, OPTIONS).await?;
-            let accepted = begun.elapsed();
-            if std::env::var("ACC").is_ok() { return Ok::<_, anyhow::Error>({ while submitted.watch.next().await?.is_some() {} Timing { first: accepted, end: begun.elapsed() } }); }
             let mut first = None;
             while let Some(batch) = submitted.watch.next().await? {
                 let is_text = |kind: &EventKind| matches!(kind, EventKind::Delta { .. });

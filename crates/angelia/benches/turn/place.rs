@@ -3,46 +3,11 @@
 
 use std::{
     ffi::OsString,
-    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
 };
 
-use angelia_testkit::{isolated::Isolated, programs};
-use anyhow::{Context as _, Result};
-
-/// The scripted model as a process of its own; it ends with its stdin.
-pub(crate) struct Model {
-    child: Child,
-    pub(crate) base_url: String,
-}
-
-impl Model {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the scripted model is a program of the testkit"
-    )]
-    pub(crate) fn start() -> Result<Self> {
-        let mut child = Command::new(programs::model_server()?)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start the scripted model")?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line)?;
-        Ok(Self {
-            child,
-            base_url: line.trim().to_owned(),
-        })
-    }
-}
-
-impl Drop for Model {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _gone = self.child.wait();
-    }
-}
+use angelia_testkit::isolated::Isolated;
+use anyhow::Result;
 
 /// Where and as whom an agent program runs.
 pub(crate) struct Place {

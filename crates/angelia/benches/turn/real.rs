@@ -8,7 +8,7 @@ use std::{
 };
 
 use angelia_core::model::SessionId;
-use angelia_testkit::real::RealClaude;
+use angelia_testkit::{model_server::ModelServer, real::RealClaude};
 use anyhow::{Context as _, Result};
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     direct::Direct,
     http::Client,
     local::Local,
-    place::{Model, Place},
+    place::Place,
     report::{self, Report, Series, ms},
 };
 
@@ -59,8 +59,8 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(claude: &RealClaude, model: &Model) -> Result<Self> {
-        let place = Place::new(&claude.path, &model.base_url)?;
+    fn set(claude: &RealClaude, model: &ModelServer) -> Result<Self> {
+        let place = Place::new(&claude.path, &model.base_url())?;
         let hot = Direct::start(&place.program, &place.environment(), &place.work())?;
         let daemon = Daemon::start(&place, 1)?;
         let local = Local::start(&place, 1)?;
@@ -152,7 +152,8 @@ impl Stage {
 }
 
 pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
-    let model = Model::start()?;
+    let model = ModelServer::start()?;
+    model.set_recording(false);
     for claude in RealClaude::all()? {
         let found = version(&claude, &model, rounds)
             .with_context(|| format!("Claude Code {}", claude.version))?;
@@ -161,7 +162,7 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
     Ok(())
 }
 
-fn version(claude: &RealClaude, model: &Model, rounds: u32) -> Result<Found> {
+fn version(claude: &RealClaude, model: &ModelServer, rounds: u32) -> Result<Found> {
     let mut stage = Stage::set(claude, model)?;
     let mut found = Found::default();
     let mut steps: [Step; 4] = [

@@ -113,7 +113,10 @@ impl From<EngineError> for CommandError {
             EngineError::QueueFull { .. } | EngineError::ShuttingDown => {
                 Self::new(Exit::TryLater, error.to_string())
             }
-            EngineError::NotFound(_) | EngineError::NotRunning | EngineError::NotPending => {
+            EngineError::NotFound(_)
+            | EngineError::NotRunning
+            | EngineError::NotPending
+            | EngineError::KeyReused(_) => {
                 Self::new(Exit::Failed, error.to_string())
             }
         }

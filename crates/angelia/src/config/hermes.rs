@@ -1,12 +1,11 @@
 //! For people who come from Hermes: the `HERMES_CLAUDE_CODE_*` variables, laid over the
-//! `claude_code_bridge` block of the file, and what of it has no effect here yet.
+//! `claude_code_bridge` block of the file.
 
 use super::{
     environment::Environment,
     node::{Node, Origin},
     problem::Problem,
     setting::{Place, Setting as _},
-    types::Hermes,
 };
 
 /// The block's key in the file, and the name of the profile it becomes.
@@ -79,14 +78,9 @@ fn is_switched_on(environment: &Environment) -> bool {
 
 /// What is set and has no effect.
 pub(crate) fn warnings(tree: &Node, environment: &Environment) -> Vec<Problem> {
-    let Some(block) = tree.get(BRIDGE).filter(|block| !block.is_null()) else {
+    if tree.get(BRIDGE).is_none_or(Node::is_null) {
         return Vec::new();
-    };
-    let without_effect = Hermes::NOT_IN_FORCE.iter().filter_map(|key| {
-        let node = block.get(key)?;
-        let what = "is not in force yet: this version has no clocks and budgets";
-        Some(Problem::new(&node.origin, &format!("{BRIDGE}.{key}"), what))
-    });
+    }
     // Other programs use the same prefix, so a stranger is no error.
     let strangers = environment.iter().filter_map(|(name, _)| {
         let suffix = name.to_str()?.strip_prefix(PREFIX)?;
@@ -94,5 +88,5 @@ pub(crate) fn warnings(tree: &Node, environment: &Environment) -> Vec<Problem> {
         let origin = Origin::Variable(name.to_str()?.into());
         (!known).then(|| Problem::whole(origin, "is not one of the bridge's variables; ignored"))
     });
-    without_effect.chain(strangers).collect()
+    strangers.collect()
 }

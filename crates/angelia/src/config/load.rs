@@ -94,7 +94,8 @@ impl Config {
         let mut profiles = BTreeMap::new();
         for (ProfileName(name), profile) in &mut file.profiles {
             let own = tree.at(["profiles", &**name]).cloned();
-            let (complete, entry) = inherit(&executors, own, profile.executor);
+            let default = Profile::default();
+            let (complete, entry) = inherit(&executors, own, profile.executor, &default);
             if let Some((node, complete)) = complete {
                 tree.set(&["profiles", &**name], node);
                 *profile = complete;
@@ -185,6 +186,7 @@ fn inherit(
     executors: &Node,
     own: Option<Node>,
     executor: ExecutorName,
+    default: &Profile,
 ) -> (Option<(Node, Profile)>, ProfileEntry) {
     let own = own
         .filter(|node| !node.is_null())
@@ -196,7 +198,8 @@ fn inherit(
         let mut node = below.cloned().unwrap_or_else(Node::empty_map);
         node.overlay(own.clone());
         let place = Place::new(&node, "", "profiles.*");
-        let mut profile = Profile::read(&place, &mut Vec::new()).unwrap_or_default();
+        let mut profile = Profile::read_over(default.clone(), &place, &mut Vec::new())
+            .unwrap_or_else(|| default.clone());
         profile.executor = executor;
         (node, profile)
     };
@@ -218,7 +221,8 @@ fn complete_bridge(executors: &Node, tree: &mut Node, bridge: &mut Bridge) -> Pr
     for key in Hermes::KEYS {
         own.take(key);
     }
-    let (complete, mut entry) = inherit(executors, Some(own), bridge.profile.executor);
+    let default = Bridge::default().profile;
+    let (complete, mut entry) = inherit(executors, Some(own), bridge.profile.executor, &default);
     if let Some((node, complete)) = complete {
         tree.set(&[BRIDGE], node);
         bridge.profile = complete;

@@ -9,7 +9,7 @@
 //! - [`types`]: the keys, their types, defaults and descriptions; [`later`]: the keys that are
 //!   refused for now.
 //! - [`hermes`]: the block and the variables that people bring from there.
-//! - [`resolve`]: profile and call → launch specification.
+//! - [`resolve`]: profile and call → launch specification, its clocks and budgets by [`limits`].
 //! - [`show`], [`template`], [`schema`](mod@schema): what `angelia config …` prints.
 
 mod environment;
@@ -17,6 +17,7 @@ mod file;
 mod hermes;
 mod home;
 mod later;
+mod limits;
 mod load;
 mod node;
 mod owner_only;

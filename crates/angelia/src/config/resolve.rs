@@ -14,6 +14,7 @@ use angelia_core::model::{Permissions, SessionSpec, SystemPrompt, ToolSet};
 use super::{
     environment::Environment,
     home::{Home, HomeError},
+    limits,
     load::{Config, ProfileEntry},
     problem::nearest,
     types::{ExecutorName, Mode, Profile, Trust},
@@ -120,7 +121,8 @@ impl Config {
         spec.stable_prompt = profile.exclude_dynamic_system_prompt_sections;
         spec.resume = entry.resume;
         spec.warm = profile.warm.0;
-        spec.clocks.background = profile.background_grace.duration();
+        spec.clocks = limits::clocks(profile);
+        spec.budgets = limits::budgets(profile);
         if is_model {
             // A server is a tool, and in model mode only the caller has tools.
             spec.tools = ToolSet::None;

@@ -25,6 +25,9 @@ pub(crate) trait Block: Setting + Default {
     const KEYS: &'static [&'static str];
 
     fn fields() -> Vec<Field>;
+
+    /// Reads the block with other defaults than its own.
+    fn read_over(default: Self, place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self>;
 }
 
 /// A key as the reference describes it.
@@ -195,6 +198,17 @@ macro_rules! settings {
                     expects: <$type as $crate::config::setting::Setting>::expects(),
                 }, )+]
             }
+
+            fn read_over(
+                default: Self,
+                place: &$crate::config::setting::Place<'_>,
+                problems: &mut Vec<$crate::config::problem::Problem>,
+            ) -> Option<Self> {
+                let mut section = $crate::config::setting::Section::open(place, problems)?;
+                let this = Self { $( $key: section.read(stringify!($key), default.$key), )+ };
+                section.close(Self::KEYS);
+                Some(this)
+            }
         }
 
         impl $crate::config::setting::Setting for $name {
@@ -206,11 +220,7 @@ macro_rules! settings {
                 place: &$crate::config::setting::Place<'_>,
                 problems: &mut Vec<$crate::config::problem::Problem>,
             ) -> Option<Self> {
-                let mut section = $crate::config::setting::Section::open(place, problems)?;
-                let default = Self::default();
-                let this = Self { $( $key: section.read(stringify!($key), default.$key), )+ };
-                section.close(<Self as $crate::config::setting::Block>::KEYS);
-                Some(this)
+                $crate::config::setting::Block::read_over(Self::default(), place, problems)
             }
         }
     };

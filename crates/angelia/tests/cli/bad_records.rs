@@ -21,11 +21,27 @@ fn a_damaged_file_is_named_with_what_to_do_and_kept() {
     for byte in &mut holed[4096..] {
         *byte = 0xa5;
     }
-    for damaged in [&b"garbage"[..], &[0x5a; 20_000], header, &good[..good.len() / 2], &good[..9000], &holed] {
+    let noise = vec![0x5a; 20_000];
+    for damaged in [
+        &b"garbage"[..],
+        &noise,
+        header,
+        &good[..good.len() / 2],
+        &good[..9000],
+        &holed,
+    ] {
         fs::write(&file, damaged).unwrap();
-        for command in [&["run", "hi"][..], &["sessions", "list"], &["turns", "list"], &["serve"]] {
+        for command in [
+            &["run", "hi"][..],
+            &["sessions", "list"],
+            &["turns", "list"],
+            &["serve"],
+        ] {
             let ran = machine.angelia(command);
-            ran.is(70).complains("state.db").complains("damaged").complains("mv ");
+            ran.is(70)
+                .complains("state.db")
+                .complains("damaged")
+                .complains("mv ");
         }
         let ran = machine.angelia(&["run", "--json", "hi"]);
         ran.is(70);
@@ -34,7 +50,10 @@ fn a_damaged_file_is_named_with_what_to_do_and_kept() {
     }
     // What was good before is good again.
     fs::write(&file, &good).unwrap();
-    machine.angelia(&["sessions", "list"]).is(0).says("remember me");
+    machine
+        .angelia(&["sessions", "list"])
+        .is(0)
+        .says("remember me");
     machine.angelia(&["run", "-s", "work", "hi"]).is(0);
 }
 
@@ -53,7 +72,11 @@ fn a_folder_in_its_place_is_named() {
     machine.configure("");
     fs::create_dir(machine.home().join("state.db")).unwrap();
     for command in [&["run", "hi"][..], &["sessions", "list"], &["serve"]] {
-        machine.angelia(command).is(70).complains("state.db").complains("check");
+        machine
+            .angelia(command)
+            .is(70)
+            .complains("state.db")
+            .complains("check");
     }
 }
 
@@ -65,7 +88,11 @@ fn records_of_a_later_version_are_left_alone() {
     // The number of the last migration, where SQLite keeps it for its users.
     bytes[60..64].copy_from_slice(&9999_u32.to_be_bytes());
     fs::write(&file, &bytes).unwrap();
-    machine.angelia(&["run", "hi"]).is(70).complains("state.db").complains("version");
+    machine
+        .angelia(&["run", "hi"])
+        .is(70)
+        .complains("state.db")
+        .complains("version");
     assert_eq!(fs::read(&file).unwrap(), bytes);
 }
 
@@ -73,11 +100,20 @@ fn records_of_a_later_version_are_left_alone() {
 fn a_home_that_is_no_folder_is_named() {
     let mut machine = Machine::new();
     fs::write(machine.home(), "a file").unwrap();
-    machine.angelia(&["run", "hi"]).is(78).complains(".angelia").complains("Not a directory");
-    machine.set("ANGELIA_HOME", format!("/tmp/{}", "long/".repeat(40)));
-    machine.angelia(&["run", "hi"]).is(78).complains("shorter");
+    machine
+        .angelia(&["run", "hi"])
+        .is(78)
+        .complains(".angelia")
+        .complains("Not a directory");
+    let long = machine.place.root().join("long/".repeat(40));
+    machine.set("ANGELIA_HOME", long);
+    machine.angelia(&["run", "hi"]).is(0);
+    machine.angelia(&["serve"]).is(78).complains("shorter");
     machine.set("ANGELIA_HOME", "/proc/nowhere");
-    machine.angelia(&["run", "hi"]).is(78).complains("ANGELIA_HOME");
+    machine
+        .angelia(&["run", "hi"])
+        .is(78)
+        .complains("ANGELIA_HOME");
     machine.set("ANGELIA_HOME", "");
     machine.set("HOME", "");
     machine.angelia(&["run", "hi"]).is(78).complains("HOME");
@@ -88,6 +124,9 @@ fn an_empty_token_is_named() {
     let machine = Machine::new();
     machine.configure("");
     fs::write(machine.home().join("token"), "\n").unwrap();
-    machine.angelia(&["serve", "--listen", "127.0.0.1:0"]).is(78).complains("token");
+    machine
+        .angelia(&["serve", "--listen", "127.0.0.1:0"])
+        .is(78)
+        .complains("token");
     machine.angelia(&["run", "hi"]).is(0);
 }

@@ -4,7 +4,10 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::words::number;
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_governance.sql"),
+];
 
 /// `user_version` of a database that has seen all of them.
 pub(super) fn latest() -> i64 {

@@ -7,10 +7,12 @@
 //!
 //! - `open`, `migrations`: from a path to a connection with the present schema.
 //! - `writer`, `readers`: the thread and the connections.
-//! - `write`, `read`: the statements.
+//! - `write`, `read`: the statements; `claims`: at most once; `approvals`: what people were asked.
 //! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `words`: what is in the columns.
 //! - `trouble`: what people are told when SQLite fails.
 
+mod approvals;
+mod claims;
 mod content_json;
 mod event_json;
 mod limits_json;
@@ -31,9 +33,10 @@ use std::{path::Path, sync::Arc};
 
 use angelia_core::{
     model::{
-        ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord, TurnState,
+        ApprovalRecord, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
+        TurnState,
     },
-    ports::{BoxFuture, Committed, Lease, Page, Store, StoreError},
+    ports::{Approvals, BoxFuture, Claim, Claimed, Committed, Lease, Page, Store, StoreError},
 };
 use jiff::Timestamp;
 
@@ -125,6 +128,19 @@ impl Store for SqliteStore {
         )
     }
 
+    fn create_turn_once<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn: &'a TurnRecord,
+        claim: &'a Claim,
+    ) -> Answer<'a, Claimed> {
+        let (lease, turn, claim) = (lease.clone(), turn.clone(), claim.clone());
+        Box::pin(
+            self.writer
+                .write(move |db| claims::create_turn_once(db, &lease, &turn, &claim)),
+        )
+    }
+
     fn set_turn_state<'a>(
         &'a self,
         lease: &'a Lease,
@@ -161,6 +177,13 @@ impl Store for SqliteStore {
         Box::pin(
             self.readers
                 .read(move |db| read::replay(db, turn, after, limit)),
+        )
+    }
+
+    fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>> {
+        Box::pin(
+            self.readers
+                .read(move |db| approvals::approvals(db, which, page)),
         )
     }
 

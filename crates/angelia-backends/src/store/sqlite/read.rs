@@ -121,7 +121,7 @@ pub(super) fn replay(
     })
 }
 
-fn list<T>(
+pub(super) fn list<T>(
     db: &Connection,
     sql: &str,
     parameters: impl Params,
@@ -174,7 +174,7 @@ fn turn_record(row: &Row<'_>) -> Found<TurnRecord> {
     })
 }
 
-fn text<'a>(row: &'a Row<'_>, column: usize) -> Found<&'a str> {
+pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> Found<&'a str> {
     let value = row.get_ref(column)?;
     value
         .as_str()
@@ -182,6 +182,6 @@ fn text<'a>(row: &'a Row<'_>, column: usize) -> Found<&'a str> {
 }
 
 /// Everything is older than the greatest UUID.
-fn before(page: Page) -> Uuid {
+pub(super) fn before(page: Page) -> Uuid {
     page.before.unwrap_or(Uuid::max())
 }

@@ -14,7 +14,7 @@ use rusqlite::{
 };
 
 use super::{
-    content_json, event_json, spec_json,
+    approvals, content_json, event_json, spec_json,
     trouble::Trouble,
     words::{count, nanoseconds, number},
     writer::Db,
@@ -154,10 +154,7 @@ pub(super) fn release(db: &Db, lease: &Lease) -> Written {
 }
 
 pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> Written {
-    let Some((owner, epoch)) = lease_of(db, lease.session)? else {
-        return Err(NO_SESSION.into());
-    };
-    check_lease(db, lease, owner.as_deref(), epoch)?;
+    check_session(db, lease)?;
     if turn.session != lease.session {
         return Err(StoreError::LeaseLost.into());
     }
@@ -222,10 +219,13 @@ pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> Written {
         if inserted == 0 {
             return Err(StoreError::Recorded { seq: event.seq }.into());
         }
-        if let EventKind::Finished(_) = event.kind {
-            finish(db, event)?;
-            // The next event of this turn, if any, is refused.
-            checked = None;
+        match event.kind {
+            EventKind::Finished(_) => {
+                finish(db, event)?;
+                // The next event of this turn, if any, is refused.
+                checked = None;
+            }
+            _ => approvals::follow(db, lease.session, event)?,
         }
     }
     Ok(())
@@ -236,6 +236,14 @@ fn finish(db: &Db, event: &TurnEvent) -> Written {
         .prepare_cached("UPDATE turns SET state = 'finished', finished_seq = ?2 WHERE id = ?1")?
         .execute(params![event.turn.as_uuid().as_bytes(), number(event.seq)])?;
     Ok(())
+}
+
+/// The session exists, and the lease is ours.
+pub(super) fn check_session(db: &Db, lease: &Lease) -> Written {
+    let Some((owner, epoch)) = lease_of(db, lease.session)? else {
+        return Err(NO_SESSION.into());
+    };
+    check_lease(db, lease, owner.as_deref(), epoch)
 }
 
 /// The turn is of the lease's session, the lease is ours, and the turn has not finished.

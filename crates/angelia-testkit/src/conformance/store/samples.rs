@@ -355,17 +355,19 @@ fn bare_events() -> Vec<EventKind> {
     events
 }
 
-fn approval(kind: ApprovalKind) -> Approval {
+pub fn approval(kind: ApprovalKind) -> Approval {
     Approval {
         id: ApprovalId::from_uuid(Uuid::from_u128(5)),
         kind,
         tool_id: Some(ToolId::new("t1")),
+        tool_name: AWKWARD.into(),
         title: AWKWARD.into(),
         detail: "in /project".into(),
+        expires_at: time(9),
     }
 }
 
-fn questions() -> Arc<[Question]> {
+pub fn questions() -> Arc<[Question]> {
     [true, false]
         .map(|multiple| Question {
             text: AWKWARD.into(),

@@ -87,8 +87,10 @@ mod tests {
             id: ApprovalId::from_uuid(Uuid::nil()),
             kind,
             tool_id: None,
+            tool_name: "n".into(),
             title: "t".into(),
             detail: "d".into(),
+            expires_at: jiff::Timestamp::UNIX_EPOCH,
         })
     }
 

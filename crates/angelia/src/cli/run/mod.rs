@@ -42,29 +42,29 @@ use crate::assemble::App;
 const SPINNER: Duration = Duration::from_millis(120);
 
 pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandError> {
-    let text = prompt::read(args.prompt.as_deref())?;
-    // From here on the first Ctrl-C is ours to answer.
-    let wishes = Wishes::listen().map_err(CommandError::internal)?;
-    let asks = !args.json && io::stderr().is_terminal();
-    let keyboard = if asks { Keyboard::open() } else { None };
     let json = args.json;
-    let outcome = match Place::find(app).await {
-        Err(error) => Err(error),
-        Ok(place) => {
-            let request = place::Request { args, text, can_ask: keyboard.is_some() };
-            let outcome = match place.submit(request).await {
-                Ok(turn) => follow(app, turn, json, Some(wishes), keyboard).await,
-                Err(error) => Err(error),
-            };
-            place.leave().await;
-            outcome
-        }
-    };
-    match outcome {
+    match turn(app, args).await {
         Ok(outcome) => Ok(exit_of(&outcome)),
         Err(error) if json => report_as_event(error),
         Err(error) => Err(error),
     }
+}
+
+async fn turn(app: &Arc<App>, args: RunArgs) -> Result<Outcome, CommandError> {
+    let text = prompt::read(args.prompt.as_deref())?;
+    // From here on the first Ctrl-C is ours to answer.
+    let wishes = Wishes::listen().map_err(CommandError::internal)?;
+    let json = args.json;
+    let asks = !json && io::stderr().is_terminal();
+    let keyboard = if asks { Keyboard::open() } else { None };
+    let place = Place::find(app).await?;
+    let request = place::Request { args, text, can_ask: keyboard.is_some() };
+    let outcome = match place.submit(request).await {
+        Ok(turn) => follow(app, turn, json, Some(wishes), keyboard).await,
+        Err(error) => Err(error),
+    };
+    place.leave().await;
+    outcome
 }
 
 /// `angelia turns watch`: follows a turn that somebody else started. Whoever only watches leaves

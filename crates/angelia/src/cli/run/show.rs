@@ -7,7 +7,7 @@ use std::{
 
 use angelia_core::model::{
     Approval, ApprovalKind, BlockId, EventKind, Level, Outcome, PlanStatus, Status, TextChannel,
-    ToolId, TurnEvent, Usage,
+    ToolClass, ToolId, TurnEvent, Usage,
 };
 
 use super::screen::{Screen, Tone};
@@ -53,7 +53,13 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
             }
             EventKind::Delta { .. } | EventKind::Block { .. } => Ok(()),
             EventKind::ToolCall(call) => {
-                let title = format!("{} {}", call.name, call.title);
+                // Most titles begin with the tool's name; a command speaks for itself.
+                let title = match call.class {
+                    ToolClass::Execute if !call.title.starts_with(&*call.name) => {
+                        format!("{} {}", call.name, call.title)
+                    }
+                    _ => call.title.to_string(),
+                };
                 self.label.clone_from(&title);
                 self.tools.insert(call.id.clone(), title.clone());
                 let indent = if call.parent.is_some() { "  " } else { "" };
@@ -139,14 +145,17 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
 
     fn approval(&mut self, approval: &Approval) -> io::Result<()> {
         self.screen.line(Tone::Bold, &format!("? {}", approval.title))?;
-        self.screen.line(Tone::Faint, &approval.detail)?;
-        if let ApprovalKind::Question(questions) = &approval.kind {
-            for question in questions.iter() {
+        let questions = match &approval.kind {
+            ApprovalKind::Tool => return self.screen.line(Tone::Faint, &approval.detail),
+            ApprovalKind::Question(questions) => questions,
+        };
+        for question in questions.iter() {
+            if question.text != approval.title {
                 self.screen.line(Tone::Bold, &question.text)?;
-                for (index, option) in question.options.iter().enumerate() {
-                    let line = format!("  {}. {}  {}", index + 1, option.label, option.description);
-                    self.screen.line(Tone::Faint, &line)?;
-                }
+            }
+            for (index, option) in question.options.iter().enumerate() {
+                let line = format!("  {}. {}  {}", index + 1, option.label, option.description);
+                self.screen.line(Tone::Faint, &line)?;
             }
         }
         Ok(())
@@ -164,7 +173,11 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
                 self.screen.line(Tone::Warning, &format!("partial answer: {}", outcome.reason))?;
             }
             Status::Interrupted => {
-                self.screen.line(Tone::Warning, &format!("interrupted: {}", outcome.reason))?;
+                let line = match &*outcome.reason {
+                    "interrupted" => "interrupted".to_owned(),
+                    reason => format!("interrupted: {reason}"),
+                };
+                self.screen.line(Tone::Warning, &line)?;
             }
             Status::Failed(failure) => {
                 self.screen.line(Tone::Warning, &format!("angelia: {}", failure.message))?;

@@ -1,5 +1,7 @@
-//! `docs/configuration.md` and `schemas/config.schema.json` are what the types say; with
-//! `UPDATE_DOCS=1` they are written.
+//! `docs/configuration.md` and `schemas/config.schema.json` are what the types say, and
+//! `docs/turn-states.md` what the engine says; with `UPDATE_DOCS=1` they are written.
+
+mod turn_states;
 
 use std::{fs, path::Path};
 
@@ -8,7 +10,7 @@ use crate::config::{
     node::Node,
     setting::{Block as _, Field},
     show::{flow, tree_of},
-    types::{ConfigFile, Hermes, Profile, Sessions},
+    types::{Bridge, ConfigFile, Hermes, Profile, Sessions},
 };
 
 #[expect(
@@ -63,6 +65,11 @@ Unknown keys are errors that name the line and the nearest known key. Durations 
 const PROFILES: &str = "\
 Any number, by name: letters, digits, `_`, `-` and `.`. The profile `default` always exists and is
 used when none is named.
+
+The clocks (`timeout` to `approval_timeout`) end what hangs, the budgets (`budget_seconds` to
+`max_cost_usd`) what is enough: [turn states](turn-states.md) says which one runs when, and what is
+seen when it rings. None of them can be 0. A clock cannot be switched off, but it can be long; a
+budget of `null` is none.
 ";
 
 const EXECUTORS: &str = "\
@@ -72,9 +79,10 @@ inherits them; what the profile says itself wins. `env` and `mcp_servers` are me
 
 const BRIDGE: &str = "\
 For people who come from Hermes: a `claude_code_bridge` block becomes the profile
-`claude_code_bridge`, which runs on Claude Code. It takes every key of a profile and the ones below.
-The variables win over the block; without a block they count only while
-`HERMES_CLAUDE_CODE_BRIDGE=1`. A list in a variable is separated by commas.
+`claude_code_bridge`, which runs on Claude Code. It takes every key of a profile and two of its own,
+`enabled` and `resume_claude_sessions`; those below have Hermes's defaults. What `executors.claude`
+says wins over these defaults, the block over that, and the variables over the block; without a block
+they count only while `HERMES_CLAUDE_CODE_BRIDGE=1`. A list in a variable is separated by commas.
 ";
 
 /// The text of `docs/configuration.md`.
@@ -95,15 +103,15 @@ fn document() -> String {
         &tree_of(&Sessions::default()),
     );
     section(&mut text, "`claude_code_bridge`", BRIDGE);
-    let mut hermes = Hermes::fields();
-    for field in &mut hermes {
-        if Hermes::NOT_IN_FORCE.contains(&field.key) {
-            field
-                .about
-                .push_str(" Accepted, but not in force in this version.");
-        }
-    }
-    keys(&mut text, &hermes, &tree_of(&Hermes::default()));
+    let defaults = tree_of(&Bridge::default());
+    let elsewhere = tree_of(&Profile::default());
+    let differs = |field: &Field| {
+        let of = |tree: &Node| tree.get(field.key).map(flow);
+        of(&defaults) != of(&elsewhere)
+    };
+    let inherited = Profile::fields().into_iter().filter(differs);
+    let own: Vec<Field> = Hermes::fields().into_iter().chain(inherited).collect();
+    keys(&mut text, &own, &defaults);
     text.push_str("\n| variable | key |\n|---|---|\n");
     for (suffix, key) in VARIABLES {
         text += &["| `", PREFIX, suffix, "` | `", key, "` |\n"].concat();

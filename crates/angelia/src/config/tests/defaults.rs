@@ -1,5 +1,7 @@
 //! The defaults are the contract's.
 
+use angelia_core::model::{Budgets, Clocks};
+
 use super::Place;
 
 /// Every key of the contract that does something now, with the contract's value.
@@ -22,7 +24,20 @@ profiles:
     env: {}
     env_pass: []
     billing: any
+    timeout: 2h
+    first_event_timeout: 1m
+    inter_event_silence_timeout: 2m
+    post_tool_quiet_timeout: 90s
+    tool_timeout: 30m
+    retry_timeout: 3m
+    compaction_timeout: 10m
     background_grace: 15m
+    approval_timeout: 1d
+    budget_seconds: null
+    budget_tool_count: null
+    max_cost_usd: null
+    auto_resume_budget_guard: true
+    auto_resume_max_resumes: 5
     exclude_dynamic_system_prompt_sections: true
     warm: 1
 executors:
@@ -40,6 +55,31 @@ fn without_a_file_the_contract_holds() {
     assert_eq!(Place::new().config().show(), CONTRACT);
 }
 
+/// The contract writes some durations with another unit than we do.
+#[test]
+fn the_contracts_own_spelling_says_the_same() {
+    let text = CONTRACT
+        .replace("first_event_timeout: 1m", "first_event_timeout: 60")
+        .replace("silence_timeout: 2m", "silence_timeout: 120")
+        .replace(
+            "post_tool_quiet_timeout: 90s",
+            "post_tool_quiet_timeout: 90",
+        )
+        .replace("approval_timeout: 1d", "approval_timeout: 24h");
+    assert_eq!(Place::with_file(&text).config().show(), CONTRACT);
+}
+
+/// So that the table of states, which the engine prints with its own defaults, is true.
+#[test]
+fn the_engines_defaults_are_the_same() {
+    let place = Place::new();
+    let specs = place.with_call(|call| place.config().resolve(None, call).unwrap());
+    for spec in specs {
+        assert_eq!(spec.clocks, Clocks::default());
+        assert_eq!(spec.budgets, Budgets::default());
+    }
+}
+
 #[test]
 fn an_empty_file_is_valid() {
     for text in ["", "\n", "# only a comment\n", "---\n", "null\n"] {
@@ -55,7 +95,7 @@ fn the_contract_itself_is_a_valid_file() {
     assert!(
         config
             .show_origin()
-            .contains("sessions.keep: 90d  # config.yaml:28")
+            .contains("sessions.keep: 90d  # config.yaml:41")
     );
 }
 

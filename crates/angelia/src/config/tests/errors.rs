@@ -17,7 +17,7 @@ sessions:
     the configuration is not valid:
       config.yaml:1: `lisen` is not a known key; did you mean `listen`?
       config.yaml:4: `profiles.default.permisions` is not a known key; did you mean `permissions`?
-      config.yaml:5: `profiles.default.zzz` is not a known key; known here: executor, model, mode, binary, cwd, trust, system_prompt_path, permissions, allowed_tools, disallowed_tools, tools, mcp_servers, env, env_pass, billing, background_grace, exclude_dynamic_system_prompt_sections, warm
+      config.yaml:5: `profiles.default.zzz` is not a known key; known here: executor, model, mode, binary, cwd, trust, system_prompt_path, permissions, allowed_tools, disallowed_tools, tools, mcp_servers, env, env_pass, billing, timeout, first_event_timeout, inter_event_silence_timeout, post_tool_quiet_timeout, tool_timeout, retry_timeout, compaction_timeout, background_grace, approval_timeout, budget_seconds, budget_tool_count, max_cost_usd, auto_resume_budget_guard, auto_resume_max_resumes, exclude_dynamic_system_prompt_sections, warm
       config.yaml:7: `sessions.idle_tll` is not a known key; did you mean `idle_ttl`?
     correct it, then try `angelia config check`
     ");
@@ -74,7 +74,7 @@ sessions:
       config.yaml:18: `profiles.default.exclude_dynamic_system_prompt_sections` expects true or false, not `1`
       config.yaml:19: `profiles.default.warm` expects a whole number from 0 to 64, not `65`
       config.yaml:20: `profiles.../etc` is not a name that can be used here; use a name of letters, digits, `_`, `-` and `.`
-      config.yaml:22: `executors.claude.executor` is not a known key; known here: model, mode, binary, cwd, trust, system_prompt_path, permissions, allowed_tools, disallowed_tools, tools, mcp_servers, env, env_pass, billing, background_grace, exclude_dynamic_system_prompt_sections, warm
+      config.yaml:22: `executors.claude.executor` is not a known key; known here: model, mode, binary, cwd, trust, system_prompt_path, permissions, allowed_tools, disallowed_tools, tools, mcp_servers, env, env_pass, billing, timeout, first_event_timeout, inter_event_silence_timeout, post_tool_quiet_timeout, tool_timeout, retry_timeout, compaction_timeout, background_grace, approval_timeout, budget_seconds, budget_tool_count, max_cost_usd, auto_resume_budget_guard, auto_resume_max_resumes, exclude_dynamic_system_prompt_sections, warm
       config.yaml:22: `executors.claude.warm` expects a whole number from 0 to 64, not `-1`
       config.yaml:24: `sessions.max_live` expects a whole number from 1 to 4096, not `0`
       config.yaml:25: `sessions.keep` expects a duration of at most a hundred years, not `999999d`
@@ -88,10 +88,11 @@ fn keys_of_later_versions_are_refused_by_name() {
 profiles:
   default:
     executor: codex
-    budget_seconds: 60
-    tool_timeout: 30m
+    caller_tool_timeout: 10m
+    fallback_profile: other
+    delegate_to: [other]
 executors:
-  claude: {timeout: 2h}
+  claude: {caller_tool_timeout: 10m}
   codex: {}
 sessions: {snapshots: true}
 http: {agent_mode: false}
@@ -100,13 +101,14 @@ bus: {}
     insta::assert_snapshot!(complaint(text), @"
     the configuration is not valid:
       config.yaml:3: `profiles.default.executor: codex` is not available in this version yet (further executors); use auto | claude | parrot
-      config.yaml:4: `profiles.default.budget_seconds` is not available in this version yet (budgets); remove it
-      config.yaml:5: `profiles.default.tool_timeout` is not available in this version yet (turn clocks); remove it
-      config.yaml:7: `executors.claude.timeout` is not available in this version yet (turn clocks); remove it
-      config.yaml:8: `executors.codex` is not available in this version yet (further executors); remove it
-      config.yaml:9: `sessions.snapshots` is not available in this version yet (snapshots); remove it
-      config.yaml:10: `http` is not available in this version yet (the model APIs); remove it
-      config.yaml:11: `bus` is not available in this version yet (the message bus); remove it
+      config.yaml:4: `profiles.default.caller_tool_timeout` is not available in this version yet (tools of the caller); remove it
+      config.yaml:5: `profiles.default.fallback_profile` is not available in this version yet (quota limits); remove it
+      config.yaml:6: `profiles.default.delegate_to` is not available in this version yet (delegation); remove it
+      config.yaml:8: `executors.claude.caller_tool_timeout` is not available in this version yet (tools of the caller); remove it
+      config.yaml:9: `executors.codex` is not available in this version yet (further executors); remove it
+      config.yaml:10: `sessions.snapshots` is not available in this version yet (snapshots); remove it
+      config.yaml:11: `http` is not available in this version yet (the model APIs); remove it
+      config.yaml:12: `bus` is not available in this version yet (the message bus); remove it
     correct it, then try `angelia config check`
     ");
 }

@@ -3,22 +3,6 @@
 use angelia_core::model::{SystemPrompt, ToolSet};
 
 use super::Place;
-use crate::config::{
-    show::tree_of,
-    types::{Count, Hermes, Period},
-};
-
-#[test]
-fn the_block_has_hermess_own_defaults() {
-    let hermes = Hermes::default();
-    assert_eq!(hermes.timeout, Period::seconds(600));
-    assert_eq!(hermes.first_event_timeout, Period::seconds(60));
-    assert_eq!(hermes.budget_seconds, Period::seconds(480));
-    assert_eq!(hermes.budget_tool_count, Count(20));
-    assert_eq!(hermes.auto_resume_max_resumes, Count(5));
-    assert!(!hermes.resume_claude_sessions && !hermes.enabled);
-    assert!(tree_of(&hermes).get("timeout").is_some());
-}
 
 /// A01
 #[test]
@@ -170,16 +154,13 @@ fn without_block_and_switch_the_variables_mean_nothing() {
 }
 
 #[test]
-fn what_has_no_effect_yet_is_said() {
-    let text = "claude_code_bridge:\n  enabled: true\n  timeout: 600\n  budget_tool_count: 20\n";
+fn a_stranger_among_the_variables_is_mentioned() {
+    let text = "claude_code_bridge:\n  enabled: true\n  timeout: 600\n";
     let place = Place::with_file(text)
         .var("HERMES_CLAUDE_CODE_BUDGET_SECONDS", "480")
         .var("HERMES_CLAUDE_CODE_ELSEWHERE", "secret");
     insta::assert_snapshot!(place.config().check(), @"
     the configuration is valid; profiles: claude_code_bridge, default (`claude_code_bridge` where none is named)
-    warning: config.yaml:3: `claude_code_bridge.timeout` is not in force yet: this version has no clocks and budgets
-    warning: env HERMES_CLAUDE_CODE_BUDGET_SECONDS: `claude_code_bridge.budget_seconds` is not in force yet: this version has no clocks and budgets
-    warning: config.yaml:4: `claude_code_bridge.budget_tool_count` is not in force yet: this version has no clocks and budgets
     warning: env HERMES_CLAUDE_CODE_ELSEWHERE is not one of the bridge's variables; ignored
     ");
 }
@@ -190,7 +171,7 @@ fn the_blocks_mistakes_are_found_too() {
 claude_code_bridge:
   enabld: true
   timeout: soon
-  tool_timeout: 5m
+  caller_tool_timeout: 5m
   permision: ask
 profiles:
   claude_code_bridge: {}
@@ -200,7 +181,7 @@ profiles:
     the configuration is not valid:
       config.yaml:2: `claude_code_bridge.enabld` is not a known key; did you mean `enabled`?
       config.yaml:3: `claude_code_bridge.timeout` expects seconds, or a duration such as 90s, 10m, 2h or 7d, not `soon`
-      config.yaml:4: `claude_code_bridge.tool_timeout` is not available in this version yet (turn clocks); remove it
+      config.yaml:4: `claude_code_bridge.caller_tool_timeout` is not available in this version yet (tools of the caller); remove it
       config.yaml:5: `claude_code_bridge.permision` is not a known key; did you mean `permissions`?
       config.yaml:7: `profiles.claude_code_bridge` is defined a second time, by config.yaml:1; keep one of them
       env HERMES_CLAUDE_CODE_BUDGET_TOOL_COUNT: `claude_code_bridge.budget_tool_count` expects a whole number from 1 to 100000, not `many`

@@ -6,6 +6,7 @@ mod errors;
 mod hermes;
 mod home;
 mod layers;
+mod limits;
 mod period;
 mod resolve;
 mod show;

@@ -1,6 +1,6 @@
 //! From a profile and a call to the launch specification.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use angelia_core::model::{Billing, Mode, PermissionLevel, SessionSpec, SystemPrompt, ToolSet};
 
@@ -69,7 +69,6 @@ profiles:
     env: {A: b}
     env_pass: [CI, 'MY_*']
     billing: subscription
-    background_grace: 1m
     exclude_dynamic_system_prompt_sections: no
     warm: 0
 ";
@@ -96,7 +95,6 @@ profiles:
     assert_eq!(spec.env["A"].as_ref(), "b");
     assert_eq!(spec.env_pass, ["CI".into(), "MY_*".into()]);
     assert_eq!(spec.billing, Billing::Subscription);
-    assert_eq!(spec.clocks.background, Duration::from_mins(1));
     assert_eq!(spec.warm, 0);
 }
 

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::Value as Json;
 
-use super::{Count, ExecutorName, Period, Profile};
+use super::{Count, ExecutorName, Limit, Period, Profile};
 use crate::config::{
     problem::Problem,
     setting::{Block, Place, Section, Setting, settings, unknown_key},
@@ -20,35 +20,7 @@ settings! {
         enabled: bool = false,
         /// Let a session's next turn continue the agent's own conversation.
         resume_claude_sessions: bool = false,
-        /// Ends a turn.
-        timeout: Period = Period::minutes(10),
-        /// Ends a turn in which nothing happens at first.
-        first_event_timeout: Period = Period::seconds(60),
-        /// Ends a turn in which nothing happens any more.
-        inter_event_silence_timeout: Period = Period::seconds(120),
-        /// Seconds after which a turn gives the answer it has.
-        budget_seconds: Period = Period::seconds(480),
-        /// Tool calls after which a turn gives the answer it has.
-        budget_tool_count: Count<1, 100_000> = Count(20),
-        /// Go on by itself after a budget was reached.
-        auto_resume_budget_guard: bool = true,
-        /// How often it goes on.
-        auto_resume_max_resumes: Count<0, 1000> = Count(5),
     }
-}
-
-impl Hermes {
-    /// Accepted because the block comes from elsewhere and must not have to be taken apart, but
-    /// without effect until clocks and budgets are there; `config check` says so.
-    pub(crate) const NOT_IN_FORCE: &[&str] = &[
-        "timeout",
-        "first_event_timeout",
-        "inter_event_silence_timeout",
-        "budget_seconds",
-        "budget_tool_count",
-        "auto_resume_budget_guard",
-        "auto_resume_max_resumes",
-    ];
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +34,9 @@ impl Default for Bridge {
         Self {
             profile: Profile {
                 executor: ExecutorName::Claude,
+                timeout: Limit(Period::seconds(600)),
+                budget_seconds: Some(Limit(Period::seconds(480))),
+                budget_tool_count: Some(Count(20)),
                 ..Profile::default()
             },
             hermes: Hermes::default(),
@@ -93,10 +68,8 @@ impl Setting for Bridge {
             }
         }
         let hermes = Hermes::read(&Place::new(&own, &place.path, &place.shape), problems)?;
-        let mut profile = Profile::read(&Place::new(&rest, &place.path, "profiles.*"), problems)?;
-        if rest.get("executor").is_none() {
-            profile.executor = Self::default().profile.executor;
-        }
+        let rest = Place::new(&rest, &place.path, "profiles.*");
+        let profile = Profile::read_over(Self::default().profile, &rest, problems)?;
         Some(Self { profile, hermes })
     }
 }
@@ -125,9 +98,11 @@ impl JsonSchema for Bridge {
             (schema.get_mut("properties"), inherited)
         {
             keys.extend(more);
-            if let Some(Json::Object(executor)) = keys.get_mut("executor") {
-                let default = Self::default().profile.executor;
-                executor.insert("default".to_owned(), default.as_str().into());
+            let defaults = serde_json::to_value(Self::default()).unwrap_or_default();
+            for (key, schema) in keys.iter_mut() {
+                if let Json::Object(schema) = schema {
+                    schema.insert("default".to_owned(), defaults[key].clone());
+                }
             }
         }
         let about = "Hermes's block: the keys of a profile and a few of its own.";

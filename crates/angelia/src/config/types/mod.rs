@@ -15,11 +15,11 @@ use std::{
 
 pub(crate) use bridge::{Bridge, Hermes};
 pub(crate) use mcp::{McpServer, ServerName};
-pub(crate) use period::Period;
+pub(crate) use period::{Limit, Period};
 pub(crate) use profile::{ExecutorDefaults, Profile};
 pub(crate) use values::{
-    Address, Count, FixedPath, Hidden, PassedVariable, Pattern, ProfileName, Program, Tools,
-    VariableName,
+    Address, Count, Dollars, FixedPath, Hidden, PassedVariable, Pattern, ProfileName, Program,
+    Tools, VariableName,
 };
 pub(crate) use words::{Billing, ExecutorName, Mode, Permission, Trust};
 

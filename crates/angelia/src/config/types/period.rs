@@ -1,4 +1,5 @@
-//! Durations as people write them: `90`, `90s`, `10m`, `2h`, `7d`.
+//! Durations as people write them: `90`, `90s`, `10m`, `2h`, `7d`; and those that end something,
+//! which cannot be nothing.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -36,6 +37,10 @@ impl Period {
 
     pub(crate) const fn minutes(minutes: u64) -> Self {
         Self::seconds(minutes * 60)
+    }
+
+    pub(crate) const fn hours(hours: u64) -> Self {
+        Self::seconds(hours * 3_600)
     }
 
     pub(crate) const fn days(days: u64) -> Self {
@@ -118,6 +123,50 @@ impl JsonSchema for Period {
             "type": ["integer", "string"],
             "minimum": 0,
             "pattern": "^[0-9]+[smhd]?$",
+        })
+    }
+}
+
+/// A period that ends something when it is over: a clock's, or a budget's. One of 0 would end
+/// every turn before it has begun, and whoever writes it means something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Limit(pub(crate) Period);
+
+impl Limit {
+    pub(crate) const fn duration(self) -> Duration {
+        self.0.duration()
+    }
+}
+
+impl Setting for Limit {
+    fn expects() -> String {
+        Period::expects()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let period = Period::read(place, problems)?;
+        if period.seconds == 0 {
+            problems.push(place.mismatch("at least one second"));
+            return None;
+        }
+        Some(Self(period))
+    }
+}
+
+impl JsonSchema for Limit {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Limit".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["integer", "string"],
+            "minimum": 1,
+            "pattern": "^0*[1-9][0-9]*[smhd]?$",
         })
     }
 }

@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::Value as Json;
 
 use super::{
-    Billing, Count, ExecutorName, FixedPath, Hidden, McpServer, Mode, PassedVariable, Pattern,
-    Period, Permission, Program, ServerName, Tools, Trust, VariableName,
+    Billing, Count, Dollars, ExecutorName, FixedPath, Hidden, Limit, McpServer, Mode,
+    PassedVariable, Pattern, Period, Permission, Program, ServerName, Tools, Trust, VariableName,
 };
 use crate::config::{
     problem::Problem,
@@ -59,8 +59,36 @@ settings! {
         /// Who may pay. When the agent reports anything else, the turn is refused before the
         /// first prompt.
         billing: Billing = Billing::Any,
+        /// How long a turn may last, from its start or from where it last went on by itself. It
+        /// stands still while an approval is awaited.
+        timeout: Limit = Limit(Period::hours(2)),
+        /// How long an agent may take until something is heard from it.
+        first_event_timeout: Limit = Limit(Period::seconds(60)),
+        /// How long an agent may be silent while no tool runs.
+        inter_event_silence_timeout: Limit = Limit(Period::seconds(120)),
+        /// How long an agent may be silent after a tool has finished.
+        post_tool_quiet_timeout: Limit = Limit(Period::seconds(90)),
+        /// How long a tool may run; while it does, silence is no concern.
+        tool_timeout: Limit = Limit(Period::minutes(30)),
+        /// How long an agent may try to reach its model again.
+        retry_timeout: Limit = Limit(Period::minutes(3)),
+        /// How long an agent may take to compact its conversation.
+        compaction_timeout: Limit = Limit(Period::minutes(10)),
         /// How long work that an agent started in the background may go on after its answer.
-        background_grace: Period = Period::minutes(15),
+        background_grace: Limit = Limit(Period::minutes(15)),
+        /// How long an approval waits for an answer; then it is declined, and the turn goes on.
+        approval_timeout: Limit = Limit(Period::hours(24)),
+        /// After that long a turn ends with the answer it has, as `partial`.
+        budget_seconds: Option<Limit> = None,
+        /// After that many tool calls a turn ends with the answer it has, as `partial`.
+        budget_tool_count: Option<Count<1, 100_000>> = None,
+        /// When a turn has cost that much it ends with the answer it has, as `partial`.
+        max_cost_usd: Option<Dollars> = None,
+        /// Whether a turn that ended by its budget of time or tools goes on by itself, in the
+        /// same conversation and with fresh budgets.
+        auto_resume_budget_guard: bool = true,
+        /// How often one turn goes on by itself.
+        auto_resume_max_resumes: Count<0, 1000> = Count(5),
         /// Keep what changes from day to day out of the system prompt, so that the provider's
         /// cache is used.
         exclude_dynamic_system_prompt_sections: bool = true,

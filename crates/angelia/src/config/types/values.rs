@@ -55,6 +55,25 @@ impl<const MIN: u32, const MAX: u32> Setting for Count<MIN, MAX> {
     }
 }
 
+/// An amount of money.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Dollars(pub(crate) f64);
+
+schema!(Dollars, {"type": "number", "exclusiveMinimum": 0});
+
+impl Setting for Dollars {
+    fn expects() -> String {
+        "US dollars, more than 0, such as 2.50".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        place.parse(problems, &Self::expects(), |text| {
+            let amount: f64 = text.parse().ok()?;
+            (amount.is_finite() && amount > 0.0).then_some(Self(amount))
+        })
+    }
+}
+
 /// Where to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Address(pub(crate) SocketAddr);

@@ -4,7 +4,7 @@
 use std::fs;
 
 use angelia_testkit::model_server::Usage;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{on_both, system};
 use crate::transcript::Transcript;
@@ -34,29 +34,30 @@ fn real_a18_what_changes_from_place_to_place_is_kept_out() {
         lab.configure(&["exclude_dynamic_system_prompt_sections: false"]);
         let [one, two] = prefixes(lab);
         assert_ne!(one, two);
-        assert!(one.0.contains(&folders[0]), "its own prompt names the folder");
         lab.configure_bridge(&["enabled: true"]);
-        lab.machine.set("HERMES_CLAUDE_CODE_EXCLUDE_DYNAMIC_SYSTEM_PROMPT_SECTIONS", "true");
+        lab.machine.set(
+            "HERMES_CLAUDE_CODE_EXCLUDE_DYNAMIC_SYSTEM_PROMPT_SECTIONS",
+            "true",
+        );
         let [one, two] = prefixes(lab);
         assert_eq!(one, two);
     });
 }
 
-/// The messages without the marks that say where the cache ends.
+/// The messages without the marks that say where the cache ends, which also turn a text into a
+/// list of one block.
 fn messages(request: &Value) -> Vec<Value> {
-    fn unmark(value: &mut Value) {
-        match value {
-            Value::Object(fields) => {
-                fields.remove("cache_control");
-                fields.values_mut().for_each(unmark);
-            }
-            Value::Array(values) => values.iter_mut().for_each(unmark),
-            _ => {}
+    let mut messages = request["messages"].as_array().unwrap().clone();
+    for message in &mut messages {
+        let content = &mut message["content"];
+        if let Some(text) = content.as_str() {
+            *content = json!([{"type": "text", "text": text}]);
+        }
+        for block in content.as_array_mut().unwrap() {
+            block.as_object_mut().unwrap().remove("cache_control");
         }
     }
-    let mut messages = request["messages"].clone();
-    unmark(&mut messages);
-    messages.as_array().unwrap().clone()
+    messages
 }
 
 #[test]
@@ -81,31 +82,50 @@ fn real_a19_the_stable_part_comes_first_and_turns_share_it() {
             assert!(system(&one).contains("ROLE-OF-THE-AGENT"));
             for request in [&one, &two, &other] {
                 let (system, tools) = prefix(request);
-                assert!(!format!("{system}{tools}").contains("-WORDS"), "per-turn text is last");
+                assert!(
+                    !format!("{system}{tools}").contains("-WORDS"),
+                    "per-turn text is last"
+                );
             }
             let (first, second) = (messages(&one), messages(&two));
             assert!(second.len() > first.len());
-            assert_eq!(second[..first.len()], first, "what was said is sent again as it was");
+            assert_eq!(
+                second[..first.len()],
+                first,
+                "what was said is sent again as it was"
+            );
             drop(serving);
         }
     });
 }
 
 fn prefix_of(turn: &Transcript) -> String {
-    turn.completed().first("usage")["prefix_sha256"].as_str().unwrap().to_owned()
+    turn.completed().first("usage")["prefix_sha256"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 #[test]
 fn real_a20_cache_counts_and_the_hash_of_the_prefix_are_shown() {
     on_both(|lab| {
-        let counts = Usage { input: 7, output: 5, cache_read: 4321, cache_write_5m: 30, cache_write_1h: 4 };
+        let counts = Usage {
+            input: 7,
+            output: 5,
+            cache_read: 4321,
+            cache_write_5m: 30,
+            cache_write_1h: 4,
+        };
         lab.server.set_usage(counts);
         lab.configure(&[]);
         let one = lab.machine.turn(&["-s", "chat", "hello"]);
         let two = lab.machine.turn(&["-s", "chat", "hello again"]);
         let other = lab.machine.turn(&["hello"]);
         for turn in [&one, &two, &other] {
-            for usage in [turn.completed().of_type("usage").last().unwrap(), &&turn.end()["usage"]] {
+            for usage in [
+                turn.completed().of_type("usage").last().unwrap(),
+                &&turn.end()["usage"],
+            ] {
                 assert_eq!(usage["cache_read_tokens"], 4321, "{usage}");
                 assert_eq!(usage["cache_write_tokens"], 34, "{usage}");
                 assert_eq!(usage["output_tokens"], 5, "{usage}");

@@ -6,6 +6,7 @@ use angelia_core::model::{
     Approval, ApprovalId, ApprovalKind, NativeSessionId, Notice, PlanItem, PlanStatus, Question,
     QuestionOption, Resolution, Started, ToolCall, ToolClass, ToolId, ToolResult,
 };
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -75,9 +76,12 @@ pub(super) struct ApprovalBody<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tool_id: Option<Text<'a>>,
     #[serde(borrow)]
+    pub(super) tool_name: Text<'a>,
+    #[serde(borrow)]
     pub(super) title: Text<'a>,
     #[serde(borrow)]
     pub(super) detail: Text<'a>,
+    pub(super) expires_at: Timestamp,
     /// Present where typed answers are wanted.
     #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
     pub(super) questions: Option<Vec<QuestionBody<'a>>>,
@@ -212,6 +216,8 @@ impl<'a> ApprovalBody<'a> {
         Self {
             id: approval.id.as_uuid(),
             tool_id: approval.tool_id.as_ref().map(|id| id.as_str().into()),
+            tool_name: (&*approval.tool_name).into(),
+            expires_at: approval.expires_at,
             title: (&*approval.title).into(),
             detail: (&*approval.detail).into(),
             questions: match &approval.kind {
@@ -231,8 +237,10 @@ impl<'a> ApprovalBody<'a> {
                 ApprovalKind::Question(questions.collect())
             }),
             tool_id: self.tool_id.map(ToolId::new),
+            tool_name: self.tool_name.into(),
             title: self.title.into(),
             detail: self.detail.into(),
+            expires_at: self.expires_at,
         }
     }
 }

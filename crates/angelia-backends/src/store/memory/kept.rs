@@ -1,0 +1,236 @@
+//! What the memory store keeps, and the rules that keep it whole.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use angelia_core::{
+    model::{
+        ApprovalId, ApprovalRecord, EventKind, ExternalName, Seq, SessionId, SessionRecord,
+        TurnEvent, TurnId, TurnRecord, TurnState,
+    },
+    ports::{Claim, Claimed, Lease, StoreError},
+};
+use jiff::Timestamp;
+
+pub(super) const NO_SESSION: StoreError = StoreError::NotFound("session");
+const NO_TURN: StoreError = StoreError::NotFound("turn");
+
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub(super) sessions: BTreeMap<SessionId, KeptSession>,
+    pub(super) turns: BTreeMap<TurnId, KeptTurn>,
+    pub(super) names: HashMap<ExternalName, SessionId>,
+    /// By caller and key.
+    claims: HashMap<(Arc<str>, Arc<str>), KeptClaim>,
+    pub(super) approvals: BTreeMap<ApprovalId, ApprovalRecord>,
+    pub(super) is_closed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct KeptSession {
+    pub(super) record: SessionRecord,
+    /// The only process there is owns it.
+    pub(super) is_held: bool,
+    pub(super) epoch: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct KeptTurn {
+    pub(super) record: TurnRecord,
+    pub(super) events: BTreeMap<Seq, TurnEvent>,
+}
+
+#[derive(Debug)]
+struct KeptClaim {
+    input: [u8; 32],
+    turn: TurnId,
+    made_at: Timestamp,
+    /// When the window it was made with is over; windows differ.
+    forget_at: Timestamp,
+}
+
+impl Kept {
+    pub(super) fn session(&mut self, id: SessionId) -> Result<&mut KeptSession, StoreError> {
+        self.sessions.get_mut(&id).ok_or(NO_SESSION)
+    }
+
+    pub(super) fn check_lease(&mut self, lease: &Lease) -> Result<(), StoreError> {
+        let session = self.session(lease.session)?;
+        if session.is_held && session.epoch == lease.epoch {
+            Ok(())
+        } else {
+            Err(StoreError::LeaseLost)
+        }
+    }
+
+    pub(super) fn open_turn(
+        &mut self,
+        lease: &Lease,
+        id: TurnId,
+    ) -> Result<&mut KeptTurn, StoreError> {
+        let lease_check = self.check_lease(lease);
+        let turn = self.turns.get_mut(&id).ok_or(NO_TURN)?;
+        if turn.record.session != lease.session {
+            return Err(NO_TURN);
+        }
+        lease_check?;
+        if turn.is_finished() {
+            return Err(StoreError::TurnFinished);
+        }
+        Ok(turn)
+    }
+
+    /// What is kept of the session's turns, approvals, claims and names.
+    pub(super) fn forget_session(&mut self, id: SessionId) {
+        self.turns.retain(|_, turn| turn.record.session != id);
+        self.names.retain(|_, session| *session != id);
+        self.approvals.retain(|_, approval| approval.session != id);
+        let turns = &self.turns;
+        self.claims
+            .retain(|_, claim| turns.contains_key(&claim.turn));
+    }
+
+    pub(super) fn create_turn(
+        &mut self,
+        lease: &Lease,
+        turn: &TurnRecord,
+    ) -> Result<(), StoreError> {
+        self.check_lease(lease)?;
+        if turn.session != lease.session {
+            return Err(StoreError::LeaseLost);
+        }
+        if self.turns.contains_key(&turn.id) {
+            return Err(StoreError::Conflict);
+        }
+        refuse_finished(&turn.state)?;
+        let new = KeptTurn {
+            record: turn.clone(),
+            events: BTreeMap::new(),
+        };
+        self.turns.insert(turn.id, new);
+        Ok(())
+    }
+
+    pub(super) fn create_turn_once(
+        &mut self,
+        lease: &Lease,
+        turn: &TurnRecord,
+        claim: &Claim,
+    ) -> Result<Claimed, StoreError> {
+        self.check_lease(lease)?;
+        if turn.session != lease.session {
+            return Err(StoreError::LeaseLost);
+        }
+        let key = (Arc::clone(&claim.caller), Arc::clone(&claim.key));
+        if let Some(known) = self.claims.get(&key)
+            && known.made_at >= claim.since
+        {
+            return Ok(if known.input == claim.input {
+                Claimed::Repeats(known.turn)
+            } else {
+                Claimed::Conflicts(known.turn)
+            });
+        }
+        self.create_turn(lease, turn)?;
+        let now = turn.created_at;
+        let window = now.duration_since(claim.since);
+        self.claims.retain(|_, claim| claim.forget_at >= now);
+        let new = KeptClaim {
+            input: claim.input,
+            turn: turn.id,
+            made_at: now,
+            forget_at: now.checked_add(window).unwrap_or(Timestamp::MAX),
+        };
+        self.claims.insert(key, new);
+        Ok(Claimed::New)
+    }
+
+    /// All or nothing, like a transaction: checked first, then done.
+    pub(super) fn append(
+        &mut self,
+        lease: &Lease,
+        events: Vec<TurnEvent>,
+    ) -> Result<(), StoreError> {
+        let mut finished = HashSet::new();
+        let mut recorded = HashSet::new();
+        for event in &events {
+            let turn = self.open_turn(lease, event.turn)?;
+            if finished.contains(&event.turn) {
+                return Err(StoreError::TurnFinished);
+            }
+            if event.kind.is_stored()
+                && (turn.events.contains_key(&event.seq)
+                    || !recorded.insert((event.turn, event.seq)))
+            {
+                return Err(StoreError::Recorded { seq: event.seq });
+            }
+            if matches!(event.kind, EventKind::Finished(_)) {
+                finished.insert(event.turn);
+            }
+        }
+        for event in events {
+            let Some(turn) = self.turns.get_mut(&event.turn) else {
+                continue;
+            };
+            match &event.kind {
+                EventKind::Finished(outcome) => {
+                    turn.record.state = TurnState::Finished {
+                        at: event.at,
+                        outcome: outcome.clone(),
+                    };
+                }
+                EventKind::Approval(approval) => {
+                    // A question that is put again is still one question.
+                    self.approvals
+                        .entry(approval.id)
+                        .or_insert_with(|| ApprovalRecord {
+                            approval: approval.clone(),
+                            session: turn.record.session,
+                            turn: event.turn,
+                            asked_at: event.at,
+                            decided: None,
+                        });
+                }
+                EventKind::Resolved(resolution) => {
+                    // The first answer wins.
+                    if let Some(asked) = self.approvals.get_mut(&resolution.id)
+                        && asked.turn == event.turn
+                        && asked.decided.is_none()
+                    {
+                        asked.decided = Some((resolution.clone(), event.at));
+                    }
+                }
+                _ => {}
+            }
+            if event.kind.is_stored() {
+                turn.events.insert(event.seq, event);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl KeptTurn {
+    pub(super) const fn is_finished(&self) -> bool {
+        self.record.state.outcome().is_some()
+    }
+
+    pub(super) fn was_touched_since(&self, time: Timestamp) -> bool {
+        self.record.created_at >= time
+            || match self.record.state {
+                TurnState::Finished { at, .. } => at >= time,
+                _ => true,
+            }
+    }
+}
+
+pub(super) fn refuse_finished(state: &TurnState) -> Result<(), StoreError> {
+    match state.outcome() {
+        None => Ok(()),
+        Some(_) => Err(StoreError::Failed {
+            message: "a turn is finished by its event, not by its state".to_owned(),
+        }),
+    }
+}

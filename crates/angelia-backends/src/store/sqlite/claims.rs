@@ -1,0 +1,78 @@
+//! At most once: a key, what was asked under it, and the turn that came of it.
+
+use angelia_core::{
+    model::TurnRecord,
+    ports::{Claim, Claimed, Lease, StoreError},
+};
+use rusqlite::{OptionalExtension as _, params};
+
+use super::{
+    trouble::Trouble,
+    words::{nanoseconds, turn_id},
+    write,
+    writer::Db,
+};
+
+/// How many claims whose time is over a new one removes: more than come, so that they never pile
+/// up, and few enough not to be noticed.
+const FORGOTTEN_AT_ONCE: i64 = 64;
+
+pub(super) fn create_turn_once(
+    db: &Db,
+    lease: &Lease,
+    turn: &TurnRecord,
+    claim: &Claim,
+) -> Result<Claimed, Trouble> {
+    write::check_session(db, lease)?;
+    if turn.session != lease.session {
+        return Err(StoreError::LeaseLost.into());
+    }
+    let known = db
+        .connection
+        .prepare_cached(
+            "SELECT turn_id, input FROM claims WHERE caller = ?1 AND key = ?2 AND made_at >= ?3",
+        )?
+        .query_row(
+            params![claim.caller, claim.key, nanoseconds(claim.since)],
+            |row| Ok((turn_id(row, 0)?, row.get::<_, Vec<u8>>(1)?)),
+        )
+        .optional()?;
+    if let Some((known, input)) = known {
+        return Ok(if input == claim.input {
+            Claimed::Repeats(known)
+        } else {
+            Claimed::Conflicts(known)
+        });
+    }
+    write::create_turn(db, lease, turn)?;
+    let made_at = nanoseconds(turn.created_at);
+    let window = made_at.saturating_sub(nanoseconds(claim.since));
+    db.connection
+        .prepare_cached(
+            "INSERT INTO claims (caller, key, input, turn_id, made_at, forget_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (caller, key) DO UPDATE SET input = excluded.input,
+                turn_id = excluded.turn_id, made_at = excluded.made_at,
+                forget_at = excluded.forget_at",
+        )?
+        .execute(params![
+            claim.caller,
+            claim.key,
+            claim.input,
+            turn.id.as_uuid().as_bytes(),
+            made_at,
+            made_at.saturating_add(window),
+        ])?;
+    forget(db, made_at)?;
+    Ok(Claimed::New)
+}
+
+fn forget(db: &Db, now: i64) -> Result<(), Trouble> {
+    db.connection
+        .prepare_cached(
+            "DELETE FROM claims WHERE (caller, key) IN
+                (SELECT caller, key FROM claims WHERE forget_at < ?1 LIMIT ?2)",
+        )?
+        .execute([now, FORGOTTEN_AT_ONCE])?;
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! The end of an agent: nothing it started outlives it.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    ExecutorFixture,
+    processes::{assert_none, eventually, marked},
+    session::{DEADLINE, Session, View, open},
+};
+
+/// The grace, and a busy machine.
+const AT_MOST: Duration = Duration::from_secs(10);
+
+/// Called after every check: with the executor closed, nothing carries its mark.
+pub async fn nothing_is_left(fixture: &impl ExecutorFixture) {
+    let closed = tokio::time::timeout(DEADLINE, fixture.executor().close()).await;
+    assert!(closed.is_ok(), "the executor does not close");
+    assert_none(fixture);
+}
+
+pub async fn closing_or_dropping_leaves_no_process(fixture: &impl ExecutorFixture) {
+    let session = open(fixture, &fixture.spec()).await;
+    assert!(!marked(fixture).is_empty(), "there is something to find");
+    close(fixture, session).await;
+
+    // Whoever panics drops.
+    let session = open(fixture, &fixture.spec()).await;
+    drop(session);
+    eventually("a dropped agent is still there", || {
+        fixture.shares_processes() || marked(fixture).is_empty()
+    })
+    .await;
+}
+
+pub async fn closing_in_the_middle_of_a_turn_leaves_no_process(fixture: &impl ExecutorFixture) {
+    let mut session = open(fixture, &fixture.spec()).await;
+    let silent = async |view: &mut View| view.until_silent().await;
+    session.abandoned(fixture.hang(), silent).await;
+    assert!(!session.is_usable(), "nobody knows what it is doing");
+    close(fixture, session).await;
+
+    let mut session = open(fixture, &fixture.spec()).await;
+    let tool = fixture.long_tool();
+    let running = async |view: &mut View| view.until_running(&tool).await;
+    session.abandoned(tool.prompt.as_str(), running).await;
+    close(fixture, session).await;
+}
+
+async fn close(fixture: &impl ExecutorFixture, session: Session) {
+    let began = Instant::now();
+    session.close().await;
+    let took = began.elapsed();
+    assert!(took < AT_MOST, "{took:?}");
+    if !fixture.shares_processes() {
+        assert_none(fixture);
+    }
+}

@@ -1,0 +1,321 @@
+//! An open agent, and turns run on it by hand.
+//!
+//! A turn is run together with a viewer: a closure that reads the events as they come and reacts.
+//! When it returns, the rest of the turn is heard to its end, and the stream is checked.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use angelia_core::{
+    model::{
+        ApprovalRequest, Content, Decision, EventKind, Failure, NativeSessionId, Origin, SessionId,
+        SessionSpec, Turn, TurnId, TurnOptions, Verdict,
+    },
+    ports::{Agent, Emitted, Ended, EventSender, Opening, TurnControl, TurnIo},
+};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{ExecutorFixture, LongTool, heard::Heard, processes::eventually, stream};
+
+/// Nothing in a check takes longer, also on a busy machine.
+pub(super) const DEADLINE: Duration = Duration::from_secs(40);
+
+/// As much as an agent gets to end by itself.
+const GRACE: Duration = Duration::from_secs(4);
+
+/// Silence for that long is silence.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// An open agent.
+pub(super) struct Session {
+    id: SessionId,
+    pub(super) agent: Box<dyn Agent>,
+}
+
+/// How a turn is run, besides its words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    pub(super) origin: Origin,
+    /// Batches that fit between the agent and its viewer.
+    pub(super) capacity: usize,
+    /// How long the viewer dawdles before it takes the next batch.
+    pub(super) pace: Option<Duration>,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self {
+            origin: Origin::Owner,
+            capacity: 64,
+            pace: None,
+        }
+    }
+}
+
+/// A fresh conversation.
+pub(super) async fn open(fixture: &impl ExecutorFixture, spec: &SessionSpec) -> Session {
+    try_open(fixture, spec, None).await.unwrap()
+}
+
+pub(super) async fn resume(
+    fixture: &impl ExecutorFixture,
+    spec: &SessionSpec,
+    native: &NativeSessionId,
+) -> Session {
+    try_open(fixture, spec, Some(native)).await.unwrap()
+}
+
+pub(super) async fn try_open(
+    fixture: &impl ExecutorFixture,
+    spec: &SessionSpec,
+    native: Option<&NativeSessionId>,
+) -> Result<Session, Failure> {
+    let id = SessionId::from_uuid(Uuid::now_v7());
+    let opening = Opening {
+        session: id,
+        spec,
+        native,
+    };
+    let agent = timeout(DEADLINE, fixture.executor().open(opening)).await;
+    let agent = agent.unwrap()?;
+    Ok(Session { id, agent })
+}
+
+impl Session {
+    pub(super) async fn say(&mut self, prompt: impl Into<Arc<str>>) -> Heard {
+        self.watched(prompt, async |_| {}).await
+    }
+
+    pub(super) async fn watched(
+        &mut self,
+        prompt: impl Into<Arc<str>>,
+        viewer: impl AsyncFnOnce(&mut View),
+    ) -> Heard {
+        let input = vec![Content::text(prompt)];
+        self.turn(input, Manner::default(), viewer).await
+    }
+
+    /// The verdict is given to whatever is asked.
+    pub(super) async fn decided(&mut self, prompt: impl Into<Arc<str>>, verdict: Verdict) -> Heard {
+        let viewer = async |view: &mut View| view.decide_all(verdict).await;
+        self.watched(prompt, viewer).await
+    }
+
+    pub(super) async fn turn(
+        &mut self,
+        input: Vec<Content>,
+        manner: Manner,
+        viewer: impl AsyncFnOnce(&mut View),
+    ) -> Heard {
+        let (turn, io, mut view) = self.prepare(input, manner);
+        let running = async {
+            let ended = timeout(DEADLINE, self.agent.run(&turn, io)).await;
+            (ended, Instant::now())
+        };
+        let viewing = async {
+            viewer(&mut view).await;
+            view.drain().await;
+        };
+        let ((ended, at), ()) = tokio::join!(running, viewing);
+        let Ok(ended) = ended else {
+            panic!("the turn does not end; so far {:#?}", view.seen);
+        };
+        view.into_heard(ended, at)
+    }
+
+    /// Begins a turn and gives it up when the viewer has seen enough, as an engine does that is
+    /// told to stop.
+    pub(super) async fn abandoned(
+        &mut self,
+        prompt: impl Into<Arc<str>>,
+        viewer: impl AsyncFnOnce(&mut View),
+    ) {
+        let (turn, io, mut view) = self.prepare(vec![Content::text(prompt)], Manner::default());
+        tokio::select! {
+            ended = self.agent.run(&turn, io) => panic!("it should go on: {ended:#?}"),
+            seen = timeout(DEADLINE, viewer(&mut view)) => seen.unwrap(),
+        }
+    }
+
+    /// Runs a turn that has been interrupted before it begins.
+    pub(super) async fn cancelled_before(&mut self, prompt: impl Into<Arc<str>>) -> Heard {
+        let (turn, io, mut view) = self.prepare(vec![Content::text(prompt)], Manner::default());
+        view.cancel();
+        let ended = timeout(DEADLINE, self.agent.run(&turn, io)).await.unwrap();
+        let at = Instant::now();
+        view.drain().await;
+        view.into_heard(ended, at)
+    }
+
+    /// Runs a turn whose events go nowhere, and interrupts it.
+    pub(super) async fn unheard(&mut self, prompt: impl Into<Arc<str>>) -> Ended {
+        let (turn, io, mut view) = self.prepare(vec![Content::text(prompt)], Manner::default());
+        let viewing = async {
+            view.until_delta().await;
+            view.events.close();
+            view.cancel();
+        };
+        let both = async { tokio::join!(self.agent.run(&turn, io), viewing) };
+        timeout(DEADLINE, both).await.unwrap().0
+    }
+
+    fn prepare(&self, input: Vec<Content>, manner: Manner) -> (Turn, TurnIo, View) {
+        let turn = Turn {
+            id: TurnId::from_uuid(Uuid::now_v7()),
+            session: self.id,
+            input,
+            options: TurnOptions {
+                origin: manner.origin,
+                can_ask: true,
+            },
+        };
+        let (sender, events) = mpsc::channel(manner.capacity);
+        let (control, receiver) = mpsc::channel(8);
+        let cancel = CancellationToken::new();
+        let io = TurnIo {
+            events: EventSender::new(sender),
+            control: receiver,
+            cancel: cancel.clone(),
+        };
+        let view = View {
+            events,
+            control,
+            cancel,
+            pace: manner.pace,
+            seen: Vec::new(),
+            read: 0,
+            cancelled_at: None,
+        };
+        (turn, io, view)
+    }
+
+    pub(super) fn is_usable(&mut self) -> bool {
+        self.agent.is_usable()
+    }
+
+    pub(super) async fn close(self) {
+        let closed = timeout(DEADLINE, self.agent.close(GRACE)).await;
+        assert!(closed.is_ok(), "it does not close");
+    }
+}
+
+/// What a viewer of a turn sees, and can do to it.
+pub(super) struct View {
+    events: mpsc::Receiver<Vec<Emitted>>,
+    control: mpsc::Sender<TurnControl>,
+    cancel: CancellationToken,
+    pace: Option<Duration>,
+    seen: Vec<Emitted>,
+    /// How much of it the viewer has looked at.
+    read: usize,
+    cancelled_at: Option<Instant>,
+}
+
+impl View {
+    /// The next one; `None`: the turn is over.
+    pub(super) async fn next(&mut self) -> Option<Emitted> {
+        while self.read == self.seen.len() {
+            if let Some(pace) = self.pace {
+                sleep(pace).await;
+            }
+            self.seen.extend(self.events.recv().await?);
+        }
+        self.read += 1;
+        self.seen.get(self.read - 1).cloned()
+    }
+
+    /// Waits for what is looked for. The turn must not end before.
+    pub(super) async fn until<T>(&mut self, pick: impl Fn(Emitted) -> Option<T>) -> T {
+        loop {
+            let Some(one) = self.next().await else {
+                panic!("it never came; heard was {:#?}", self.seen);
+            };
+            if let Some(found) = pick(one) {
+                return found;
+            }
+        }
+    }
+
+    pub(super) async fn until_started(&mut self) {
+        self.until(|one| matches!(one, Emitted::Event(EventKind::Started(_))).then_some(()))
+            .await;
+    }
+
+    pub(super) async fn until_delta(&mut self) {
+        self.until(|one| matches!(one, Emitted::Event(EventKind::Delta { .. })).then_some(()))
+            .await;
+    }
+
+    pub(super) async fn until_asked(&mut self) -> ApprovalRequest {
+        self.until(|one| match one {
+            Emitted::Ask(request) => Some(request),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits until the turn has started and nothing comes any more.
+    pub(super) async fn until_silent(&mut self) {
+        self.until_started().await;
+        while let Ok(one) = timeout(QUIET, self.next()).await {
+            assert!(one.is_some(), "it should go on: {:#?}", self.seen);
+        }
+    }
+
+    /// Waits until the tool runs, allowing it where that is asked.
+    pub(super) async fn until_running(&mut self, tool: &LongTool) {
+        let ask_or_call = |one| match one {
+            Emitted::Ask(request) => Some(Some(request)),
+            Emitted::Event(EventKind::ToolCall(_)) if tool.running.is_none() => Some(None),
+            _ => None,
+        };
+        if let Some(request) = self.until(ask_or_call).await {
+            self.decide(&request, Verdict::Once).await;
+        }
+        if let Some(path) = tool.running.as_deref() {
+            eventually("the tool does not run", || Path::exists(path)).await;
+        }
+    }
+
+    pub(super) async fn decide_all(&mut self, verdict: Verdict) {
+        while let Some(one) = self.next().await {
+            if let Emitted::Ask(request) = one {
+                self.decide(&request, verdict).await;
+            }
+        }
+    }
+
+    pub(super) async fn decide(&self, request: &ApprovalRequest, verdict: Verdict) {
+        let key = Arc::clone(&request.key);
+        let decision = Decision::new(verdict, "test");
+        self.tell(TurnControl::Decide { key, decision }).await;
+    }
+
+    pub(super) async fn tell(&self, control: TurnControl) {
+        self.control.send(control).await.unwrap();
+    }
+
+    pub(super) fn cancel(&mut self) {
+        self.cancelled_at.get_or_insert_with(Instant::now);
+        self.cancel.cancel();
+    }
+
+    /// To the end: the agent has let go of the turn, so nothing can come after it.
+    async fn drain(&mut self) {
+        while self.next().await.is_some() {}
+    }
+
+    fn into_heard(self, ended: Ended, at: Instant) -> Heard {
+        let heard = Heard {
+            emitted: self.seen,
+            ended,
+            reaction: self.cancelled_at.map(|since| at - since),
+        };
+        stream::check(&heard);
+        heard
+    }
+}

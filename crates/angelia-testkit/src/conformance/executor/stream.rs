@@ -1,0 +1,156 @@
+//! What holds for the events of every turn, however it went.
+
+use std::collections::{BTreeMap, HashSet};
+
+use angelia_core::{
+    model::{BlockId, EventKind, Status, TextChannel},
+    ports::Emitted,
+};
+
+use super::heard::Heard;
+
+/// A block as its pieces and its end tell it.
+struct Told {
+    channel: TextChannel,
+    pieces: String,
+    whole: bool,
+}
+
+/// Panics where an agent has said what no viewer can make sense of.
+pub(super) fn check(heard: &Heard) {
+    check_start_and_end(heard);
+    check_blocks(heard);
+    check_tools(heard);
+    check_questions(heard);
+    check_usage(heard);
+}
+
+/// `Started` comes once and before everything but remarks; what the engine says is not said by
+/// the agent.
+fn check_start_and_end(heard: &Heard) {
+    let mut started = 0;
+    for event in heard.events() {
+        match event {
+            EventKind::Started(_) => started += 1,
+            EventKind::Notice(_) | EventKind::Native { .. } => {}
+            EventKind::Finished(_) | EventKind::Approval(_) | EventKind::Resolved(_) => {
+                panic!("only the engine says {event:?}")
+            }
+            // A turn that ended before it began has spent nothing, and may say so.
+            EventKind::Usage(_) if heard.ended.status != Status::Completed => {}
+            _ => assert_eq!(started, 1, "before the start: {event:?} in {heard:#?}"),
+        }
+    }
+    assert!(started <= 1, "started {started} times: {heard:#?}");
+    if heard.ended.status == Status::Completed {
+        assert_eq!(started, 1, "{heard:#?}");
+    }
+    assert!(!heard.ended.reason.is_empty(), "{:?}", heard.ended);
+    if let Some(failure) = heard.ended.status.failure() {
+        assert!(!failure.message.is_empty(), "{failure:?}");
+    }
+}
+
+/// Pieces, then once the whole, which is what the pieces add up to or takes them back.
+fn check_blocks(heard: &Heard) {
+    let mut blocks: BTreeMap<BlockId, Told> = BTreeMap::new();
+    for event in heard.events() {
+        let (EventKind::Delta {
+            block,
+            channel,
+            text,
+        }
+        | EventKind::Block {
+            block,
+            channel,
+            text,
+        }) = event
+        else {
+            continue;
+        };
+        let told = blocks.entry(*block).or_insert_with(|| Told {
+            channel: *channel,
+            pieces: String::new(),
+            whole: false,
+        });
+        assert_eq!(told.channel, *channel, "block {block}: {heard:#?}");
+        assert!(!told.whole, "block {block} goes on: {heard:#?}");
+        if matches!(event, EventKind::Delta { .. }) {
+            assert!(!text.is_empty(), "an empty piece of block {block}");
+            told.pieces.push_str(text);
+        } else {
+            told.whole = true;
+            let fits = text.is_empty() || told.pieces.is_empty() || **text == *told.pieces;
+            assert!(fits, "block {block} is not its pieces: {heard:#?}");
+        }
+    }
+    for (number, (block, told)) in (0..).zip(&blocks) {
+        assert_eq!(*block, number, "numbered upward from 0: {heard:#?}");
+        assert!(told.whole, "block {block} has no end: {heard:#?}");
+    }
+}
+
+/// Every tool starts once and ends once.
+fn check_tools(heard: &Heard) {
+    let mut known = HashSet::new();
+    let mut open = HashSet::new();
+    for event in heard.events() {
+        match event {
+            EventKind::ToolCall(call) => {
+                assert!(known.insert(&call.id), "started twice: {call:?}");
+                open.insert(&call.id);
+                assert!(!call.name.is_empty() && !call.title.is_empty(), "{call:?}");
+            }
+            EventKind::ToolResult(result) => {
+                assert!(open.remove(&result.id), "not running: {result:?}");
+            }
+            _ => {}
+        }
+    }
+    assert!(open.is_empty(), "still running: {open:?} in {heard:#?}");
+}
+
+/// A question says what it is about, is asked once, and is taken back only while it is open.
+fn check_questions(heard: &Heard) {
+    let mut asked = HashSet::new();
+    let mut withdrawn = HashSet::new();
+    for one in &heard.emitted {
+        match one {
+            Emitted::Ask(request) => {
+                assert!(asked.insert(&request.key), "asked twice: {request:?}");
+                for text in [&request.title, &request.detail, &request.tool_name] {
+                    assert!(!text.trim().is_empty(), "{request:?}");
+                }
+                if let Some(tool) = &request.tool_id {
+                    let known = heard.tool_calls().iter().any(|call| call.id == *tool);
+                    assert!(known, "of an unknown tool: {request:?}");
+                }
+            }
+            Emitted::Withdraw(key) => {
+                assert!(asked.contains(key), "never asked: {key}");
+                assert!(withdrawn.insert(key), "withdrawn twice: {key}");
+            }
+            Emitted::Event(_) | Emitted::Activity(_) => {}
+        }
+    }
+}
+
+/// What was spent only grows, and is known before a turn completes.
+fn check_usage(heard: &Heard) {
+    let usages = heard.usages();
+    for pair in usages.windows(2) {
+        let (before, after) = (pair[0], pair[1]);
+        assert!(
+            before.input_tokens <= after.input_tokens
+                && before.output_tokens <= after.output_tokens
+                && before.cache_read_tokens <= after.cache_read_tokens
+                && before.cache_write_tokens <= after.cache_write_tokens,
+            "cumulative: {usages:?}"
+        );
+    }
+    if heard.ended.status == Status::Completed {
+        let last = usages.last().unwrap();
+        let read = last.input_tokens + last.cache_read_tokens + last.cache_write_tokens;
+        assert!(read > 0 && last.output_tokens > 0, "{last:?}");
+    }
+}

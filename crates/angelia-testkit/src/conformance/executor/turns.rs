@@ -1,0 +1,109 @@
+//! Plain turns: who speaks, in which order, and whether the words arrive.
+
+use std::time::Duration;
+
+use angelia_core::model::{Content, EventKind, Origin, Status};
+
+use super::{
+    ExecutorFixture,
+    processes::agents,
+    says,
+    session::{Manner, open},
+};
+
+const MEBIBYTE: usize = 1 << 20;
+
+/// What a shell, a terminal, JSON or a line-based protocol might make something else of.
+const ODD: &str =
+    "quotes \" ' ` and \\ \\n \\\" \\u0041 and {\"a\":[1]} </user> --flag ${HOME} %PATH%
+    $(rm -rf x) & | ; > < !! \n\n lines \r\n\ttabbed \r returned \u{b}\u{c}
+    controls \u{1}\u{2}\u{7}\u{8}\u{1b}[31mred\u{1b}[0m\u{1f}\u{7f}\u{80}\u{9f}
+    αβγ 漢字 🦜👩‍👩‍👧 e\u{301} \u{200b}\u{2028}\u{2029}\u{feff}\u{fffd}\u{10ffff} end";
+
+pub async fn it_is_installed_and_says_which_version(fixture: &impl ExecutorFixture) {
+    let health = fixture.executor().probe(&fixture.spec()).await;
+    assert!(health.is_ready(), "{health:#?}");
+    let installed = health.installed.unwrap();
+    assert!(installed.path.is_absolute(), "{installed:?}");
+    assert!(
+        installed.version.contains(|c: char| c.is_ascii_digit()),
+        "{installed:?}"
+    );
+    assert!(!fixture.executor().name().is_empty());
+}
+
+pub async fn a_turn_starts_speaks_and_ends_and_so_does_the_next(fixture: &impl ExecutorFixture) {
+    let spec = fixture.spec();
+    let mut session = open(fixture, &spec).await;
+    let before = agents(fixture);
+    let first = session
+        .say(fixture.words(20, Duration::from_millis(2)))
+        .await;
+    let answer = first.answer();
+    assert_eq!(answer.split_whitespace().count(), 20, "{answer}");
+    assert_eq!(first.deltas().trim(), answer.trim());
+    assert_eq!(first.blocks().concat().trim(), answer.trim());
+    let event = first.events().next();
+    assert!(matches!(event, Some(EventKind::Started(_))), "{first:#?}");
+    let started = first.started();
+    assert_eq!(*started.executor, *fixture.executor().name());
+    assert_eq!(started.profile, spec.profile);
+    assert!(started.model.is_some() && started.native_session_id.is_some());
+    assert!(!started.resumed && !started.warm, "{started:?}");
+    assert!(session.is_usable());
+
+    let second = session.say(fixture.say("the second turn")).await;
+    assert!(second.answer().contains("the second turn"));
+    assert_eq!(second.native(), first.native());
+    assert!(session.is_usable());
+    assert_eq!(agents(fixture), before, "one process for both");
+    let remembered = fixture.told().is_none_or(|told| says(&told, answer.trim()));
+    assert!(remembered, "{second:#?}");
+    session.close().await;
+}
+
+pub async fn two_agents_do_not_mix(fixture: &impl ExecutorFixture) {
+    let spec = fixture.spec();
+    let (mut one, mut two) = tokio::join!(open(fixture, &spec), open(fixture, &spec));
+    let (heard, other) = tokio::join!(
+        one.watched(
+            fixture.words(2_000, Duration::from_millis(20)),
+            async |view| {
+                view.until_delta().await;
+                view.cancel();
+            }
+        ),
+        two.say(fixture.words(40, Duration::from_millis(5))),
+    );
+    assert_eq!(heard.ended.status, Status::Interrupted, "{heard:#?}");
+    assert_eq!(other.answer().split_whitespace().count(), 40);
+    assert_ne!(heard.native(), other.native());
+    one.close().await;
+    assert!(two.is_usable());
+    let again = two.say(fixture.say("still here")).await;
+    assert!(again.answer().contains("still here"));
+    assert_eq!(again.native(), other.native());
+    two.close().await;
+}
+
+pub async fn text_arrives_byte_for_byte_and_whole(fixture: &impl ExecutorFixture) {
+    let mut session = open(fixture, &fixture.spec()).await;
+    for origin in [Origin::Owner, Origin::Remote] {
+        let input = vec![Content::text(fixture.say(ODD))];
+        let manner = Manner {
+            origin,
+            ..Manner::default()
+        };
+        let heard = session.turn(input, manner, async |_| {}).await;
+        let answer = heard.answer();
+        assert!(fixture.arrived(ODD, &answer), "by {origin:?}: {answer:?}");
+    }
+
+    let mut long: String = (0..200_000).map(|n: u32| format!("{n} ")).collect();
+    long.truncate(MEBIBYTE - 3);
+    long.push_str("end");
+    let heard = session.say(fixture.say(&long)).await;
+    let answer = heard.answer();
+    assert!(fixture.arrived(&long, &answer), "{} bytes", answer.len());
+    session.close().await;
+}

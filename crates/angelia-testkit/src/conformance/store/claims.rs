@@ -1,0 +1,240 @@
+//! At most once: of any number of equal requests, one creates the turn.
+
+use std::time::Duration;
+
+use angelia_core::{
+    model::TurnRecord,
+    ports::{Claim, Claimed, Lease, Page, Store, StoreError},
+};
+use tokio::task::JoinSet;
+
+use super::{
+    StoreFixture,
+    samples::{fresh, owned_session, plain_turn, same, stored_turn, time},
+};
+
+/// As somebody would claim at this second who remembers for 100 seconds.
+fn claim(caller: &str, key: &str, input: u8, now: i64) -> Claim {
+    Claim {
+        caller: caller.into(),
+        key: key.into(),
+        input: [input; 32],
+        since: time(now - 100),
+    }
+}
+
+fn turn_at(lease: &Lease, now: i64) -> TurnRecord {
+    TurnRecord {
+        created_at: time(now),
+        ..plain_turn(lease.session)
+    }
+}
+
+/// Claims at this second, and says what became of it and of the turn.
+async fn try_at(
+    store: &dyn Store,
+    lease: &Lease,
+    claim: &Claim,
+    now: i64,
+) -> (TurnRecord, Claimed) {
+    let turn = turn_at(lease, now);
+    let claimed = store.create_turn_once(lease, &turn, claim).await.unwrap();
+    let stored = store.turn(turn.id).await.unwrap();
+    assert_eq!(stored.is_some(), claimed == Claimed::New, "{claimed:?}");
+    (turn, claimed)
+}
+
+pub async fn a_repeated_request_is_its_first_turn(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let asked = claim("owner", "key → \0 ", 1, 0);
+    let (first, claimed) = try_at(&*store, &lease, &asked, 0).await;
+    assert_eq!(claimed, Claimed::New);
+    same(&store.turn(first.id).await.unwrap(), &Some(first.clone()));
+    for now in [0, 1, 50] {
+        let (_, claimed) = try_at(&*store, &lease, &asked, now).await;
+        assert_eq!(claimed, Claimed::Repeats(first.id));
+    }
+    let other_input = Claim {
+        input: [2; 32],
+        ..asked.clone()
+    };
+    let (_, claimed) = try_at(&*store, &lease, &other_input, 2).await;
+    assert_eq!(claimed, Claimed::Conflicts(first.id));
+
+    // From another session of the same caller, too.
+    let elsewhere = owned_session(&*store).await;
+    let (_, claimed) = try_at(&*store, &elsewhere, &asked, 3).await;
+    assert_eq!(claimed, Claimed::Repeats(first.id));
+    assert_eq!(store.turns(None, Page::first(9)).await.unwrap().len(), 1);
+}
+
+pub async fn callers_never_share_a_key(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    for (caller, key) in [("a", "k"), ("b", "k"), ("a", "K"), ("ak", ""), ("", "ak")] {
+        let (_, claimed) = try_at(&*store, &lease, &claim(caller, key, 1, 0), 0).await;
+        assert_eq!(claimed, Claimed::New, "{caller} {key}");
+    }
+}
+
+pub async fn a_claim_is_forgotten_after_its_time(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let at = async |now: i64, input: u8| {
+        let claim = claim("owner", "k", input, now);
+        try_at(&*store, &lease, &claim, now).await
+    };
+    let (first, _) = at(0, 1).await;
+    assert_eq!(at(100, 1).await.1, Claimed::Repeats(first.id));
+    // Then the key is as good as new, also for something else.
+    let (second, claimed) = at(101, 2).await;
+    assert_eq!(claimed, Claimed::New);
+    assert_eq!(at(150, 1).await.1, Claimed::Conflicts(second.id));
+    assert_eq!(at(201, 2).await.1, Claimed::Repeats(second.id));
+    assert!(store.turn(first.id).await.unwrap().is_some());
+}
+
+/// Somebody who remembers for a shorter time does not make others forget.
+pub async fn windows_do_not_shorten_each_other(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let long = claim("owner", "long", 1, 0);
+    let (kept, _) = try_at(&*store, &lease, &long, 0).await;
+    let for_ever = Claim {
+        key: "for ever".into(),
+        since: jiff::Timestamp::MIN,
+        ..long.clone()
+    };
+    let (eternal, _) = try_at(&*store, &lease, &for_ever, 0).await;
+    for now in 1..=90 {
+        let short = Claim {
+            key: now.to_string().into(),
+            since: time(now) - Duration::from_secs(1),
+            ..long.clone()
+        };
+        let (_, claimed) = try_at(&*store, &lease, &short, now).await;
+        assert_eq!(claimed, Claimed::New);
+    }
+    let later = claim("owner", "long", 1, 95);
+    let (_, claimed) = try_at(&*store, &lease, &later, 95).await;
+    assert_eq!(claimed, Claimed::Repeats(kept.id));
+    let (_, claimed) = try_at(&*store, &lease, &for_ever, 1_000_000).await;
+    assert_eq!(claimed, Claimed::Repeats(eternal.id));
+}
+
+pub async fn a_refused_turn_leaves_no_claim(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, existing) = stored_turn(&*store).await;
+    let asked = claim("owner", "k", 1, 0);
+    let twice = store.create_turn_once(&lease, &existing, &asked).await;
+    assert!(matches!(twice, Err(StoreError::Conflict)), "{twice:?}");
+    let stale = Lease {
+        epoch: lease.epoch + 1,
+        ..lease.clone()
+    };
+    let turn = turn_at(&lease, 0);
+    let lost = store.create_turn_once(&stale, &turn, &asked).await;
+    assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
+    let foreign = plain_turn(owned_session(&*store).await.session);
+    let lost = store.create_turn_once(&lease, &foreign, &asked).await;
+    assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
+
+    let (_, claimed) = try_at(&*store, &lease, &asked, 0).await;
+    assert_eq!(claimed, Claimed::New);
+    // Who has lost the session is not told about its turns either.
+    let lost = store.create_turn_once(&stale, &turn, &asked).await;
+    assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
+}
+
+pub async fn of_many_equal_requests_one_creates_the_turn(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let mut tries = JoinSet::new();
+    for _ in 0..50 {
+        let (store, lease) = (store.clone(), lease.clone());
+        tries.spawn(async move {
+            let turn = plain_turn(lease.session);
+            let asked = claim("owner", "k", 1, 0);
+            let claimed = store.create_turn_once(&lease, &turn, &asked).await;
+            (turn.id, claimed.unwrap())
+        });
+    }
+    let tries = tries.join_all().await;
+    let new: Vec<_> = tries
+        .iter()
+        .filter(|(_, claimed)| *claimed == Claimed::New)
+        .collect();
+    assert_eq!(new.len(), 1, "{tries:?}");
+    let winner = new[0].0;
+    for (turn, claimed) in &tries {
+        assert!(*turn == winner || *claimed == Claimed::Repeats(winner));
+    }
+    let turns = store.turns(None, Page::first(100)).await.unwrap();
+    assert_eq!(
+        turns.iter().map(|turn| turn.id).collect::<Vec<_>>(),
+        [winner]
+    );
+}
+
+/// Processes that own different sessions still share the callers' keys.
+pub async fn of_many_processes_one_creates_the_turn(fixture: &impl StoreFixture) {
+    if !fixture.is_shared() {
+        return;
+    }
+    let mut tries = JoinSet::new();
+    for _ in 0..4 {
+        let store = fixture.open();
+        let lease = owned_session(&*store).await;
+        for _ in 0..10 {
+            let (store, lease) = (store.clone(), lease.clone());
+            tries.spawn(async move {
+                let turn = plain_turn(lease.session);
+                let asked = claim("owner", "k", 1, 0);
+                store.create_turn_once(&lease, &turn, &asked).await.unwrap()
+            });
+        }
+    }
+    let tries = tries.join_all().await;
+    let new = tries.iter().filter(|claimed| **claimed == Claimed::New);
+    assert_eq!(new.count(), 1, "{tries:?}");
+    let turns = fixture.open().turns(None, Page::first(100)).await.unwrap();
+    assert_eq!(turns.len(), 1);
+    let repeats = Claimed::Repeats(turns[0].id);
+    let known = tries.iter().filter(|claimed| **claimed == repeats);
+    assert_eq!(known.count(), 39);
+}
+
+pub async fn claims_survive_the_process(fixture: &impl StoreFixture) {
+    if !fixture.is_shared() {
+        return;
+    }
+    let dead = fixture.open();
+    let lease = owned_session(&*dead).await;
+    let asked = claim("owner", "k", 1, 0);
+    let (first, _) = try_at(&*dead, &lease, &asked, 0).await;
+    drop(dead);
+    let store = fixture.open();
+    let lease = store.acquire(lease.session).await.unwrap();
+    let (_, claimed) = try_at(&*store, &lease, &asked, 1).await;
+    assert_eq!(claimed, Claimed::Repeats(first.id));
+    store.release(lease).await.unwrap();
+    store.close().await;
+    let store = fixture.open();
+    let other = owned_session(&*store).await;
+    let (_, claimed) = try_at(&*store, &other, &asked, 1).await;
+    assert_eq!(claimed, Claimed::Repeats(first.id));
+}
+
+pub async fn claims_go_with_their_session(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (gone, kept) = (owned_session(&*store).await, owned_session(&*store).await);
+    let unique = fresh().to_string();
+    try_at(&*store, &gone, &claim("owner", &unique, 1, 0), 0).await;
+    let (stays, _) = try_at(&*store, &kept, &claim("owner", "stays", 1, 0), 0).await;
+    store.delete_session(gone.session).await.unwrap();
+    let (_, claimed) = try_at(&*store, &kept, &claim("owner", &unique, 2, 0), 0).await;
+    assert_eq!(claimed, Claimed::New);
+    let (_, claimed) = try_at(&*store, &kept, &claim("owner", "stays", 1, 0), 0).await;
+    assert_eq!(claimed, Claimed::Repeats(stays.id));
+}

@@ -1,0 +1,34 @@
+//! A profile's clocks and budgets, as the engine takes them.
+
+use angelia_core::model::{Budgets, Clocks};
+
+use super::types::Profile;
+
+pub(crate) fn clocks(profile: &Profile) -> Clocks {
+    Clocks {
+        timeout: profile.timeout.duration(),
+        first_event: profile.first_event_timeout.duration(),
+        silence: profile.inter_event_silence_timeout.duration(),
+        post_tool_quiet: profile.post_tool_quiet_timeout.duration(),
+        tool: profile.tool_timeout.duration(),
+        retry: profile.retry_timeout.duration(),
+        compaction: profile.compaction_timeout.duration(),
+        background: profile.background_grace.duration(),
+        approval: profile.approval_timeout.duration(),
+        // No setting yet: nothing hands tools of its caller to an agent.
+        caller_tool: Clocks::default().caller_tool,
+    }
+}
+
+pub(crate) fn budgets(profile: &Profile) -> Budgets {
+    let resumes = match profile.auto_resume_budget_guard {
+        true => profile.auto_resume_max_resumes.0,
+        false => 0,
+    };
+    Budgets {
+        time: profile.budget_seconds.map(|limit| limit.duration()),
+        tools: profile.budget_tool_count.map(|count| count.0),
+        cost_usd: profile.max_cost_usd.map(|limit| limit.0),
+        resumes,
+    }
+}
