@@ -146,12 +146,7 @@ impl SessionActor {
         if drive.stop.is_some() {
             return;
         }
-        if drive
-            .governor
-            .meter
-            .time_is_up_at()
-            .is_some_and(|at| at <= now)
-        {
+        if drive.governor.time_is_up_at().is_some_and(|at| at <= now) {
             self.budget_reached(drive, "budget_seconds").await;
             return;
         }
@@ -449,7 +444,6 @@ impl Drive<'_> {
         }
         let (rings, _) = self.governor.watchdog.next();
         self.governor
-            .meter
             .time_is_up_at()
             .map_or(rings, |at| at.min(rings))
     }

@@ -37,6 +37,12 @@ impl Governor {
         }
     }
 
+    /// When the segment's budget of time is used up; it is not used while somebody else is
+    /// awaited.
+    pub(super) fn time_is_up_at(&self) -> Option<Instant> {
+        Some(self.meter.time_is_up_at()? + self.watchdog.waited()?)
+    }
+
     fn restart(&mut self, now: Instant) {
         self.watchdog.restart(now);
         self.meter.restart(now);

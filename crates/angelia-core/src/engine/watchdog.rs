@@ -149,8 +149,9 @@ pub(super) struct Watchdog {
     tools: Vec<(ToolId, Arc<str>, Instant)>,
     /// When the segment's cap began to run, less the time it stood still.
     capped_since: Instant,
-    /// Since when the cap stands still.
+    /// Since when the cap stands still, and how long it has stood before.
     still_since: Option<Instant>,
+    stood: Duration,
     /// When the oldest open approval was asked.
     oldest_approval: Option<Instant>,
     /// Calls of the caller's tools that wait for their results.
@@ -166,6 +167,7 @@ impl Watchdog {
             tools: Vec::new(),
             capped_since: now,
             still_since: None,
+            stood: Duration::ZERO,
             oldest_approval: None,
             caller_tools: 0,
         }
@@ -235,6 +237,11 @@ impl Watchdog {
     pub(super) fn tool_result_given(&mut self, now: Instant) {
         self.caller_tools = self.caller_tools.saturating_sub(1);
         self.enter(State::WaitingForModel, now);
+    }
+
+    /// How long the segment has waited for somebody else; `None` while it does.
+    pub(super) fn waited(&self) -> Option<Duration> {
+        self.still_since.is_none().then_some(self.stood)
     }
 
     /// When the next clock rings, and which.
@@ -313,6 +320,7 @@ impl Watchdog {
             (true, None) => self.still_since = Some(now),
             (false, Some(still)) => {
                 self.capped_since += now - still;
+                self.stood += now - still;
                 self.still_since = None;
                 // A tool that waited for its approval has not been running.
                 for (_, _, started) in &mut self.tools {

@@ -206,6 +206,34 @@ async fn an_approval_that_nobody_answers_is_declined_and_the_turn_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_budget_of_time_is_not_used_while_somebody_else_is_awaited() {
+    let stage = Stage::new();
+    let session = session_with(&stage, |spec| {
+        spec.budgets.time = Some(Duration::from_secs(30));
+        spec.budgets.resumes = 0;
+    })
+    .await;
+    let submitted = stage.submit(session.id, "work").await;
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.emit(vec![Emitted::Activity(Activity::AwaitingToolResult)])
+        .await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(!run.io.cancel.is_cancelled());
+    let id = ToolId::new("t");
+    stage
+        .engine
+        .give_tool_result(submitted.turn, id, true, Vec::new())
+        .await
+        .unwrap();
+    let began = Instant::now();
+    run.io.cancel.cancelled().await;
+    assert_eq!(began.elapsed().as_secs(), 30);
+    obey(run).await;
+    assert_eq!(outcome(submitted.watch).await.status, Status::Partial);
+}
+
+#[tokio::test(start_paused = true)]
 async fn background_work_is_stopped_after_its_grace_and_the_answer_stands() {
     let stage = Stage::new();
     let session = stage.session().await;

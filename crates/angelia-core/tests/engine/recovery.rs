@@ -96,13 +96,32 @@ async fn an_open_approval_of_a_dead_process_is_declined() {
         detail: "in /project".into(),
         expires_at: at,
     });
-    let event = TurnEvent { turn, session: record.session, seq: 4, at, kind };
-    stage.store.append(&lease, vec![event]).await.unwrap().await.unwrap();
+    let event = TurnEvent {
+        turn,
+        session: record.session,
+        seq: 4,
+        at,
+        kind,
+    };
+    stage
+        .store
+        .append(&lease, vec![event])
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     stage.store.release(lease).await.unwrap();
 
     assert_eq!(stage.engine.recover().await.unwrap(), 1);
     let events = all_events(stage.engine.watch(turn, 4).await.unwrap()).await;
-    let [TurnEvent { kind: EventKind::Resolved(resolution), .. }, _end] = events.as_slice() else {
+    let [
+        TurnEvent {
+            kind: EventKind::Resolved(resolution),
+            ..
+        },
+        _end,
+    ] = events.as_slice()
+    else {
         panic!("expected a resolution and the end, got {events:?}")
     };
     assert_eq!((resolution.id, &*resolution.by), (id, "restart"));

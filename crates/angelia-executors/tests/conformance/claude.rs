@@ -27,7 +27,7 @@ struct Claude {
     place: Place,
     program: RealClaude,
     server: ModelServer,
-    long_tools: AtomicU32,
+    tools: AtomicU32,
 }
 
 impl Claude {
@@ -36,7 +36,17 @@ impl Claude {
             place: Place::new(&claude::REGISTRATION, |_| "/nonexistent".into()),
             program,
             server: ModelServer::start().unwrap(),
-            long_tools: AtomicU32::new(0),
+            tools: AtomicU32::new(0),
+        }
+    }
+
+    /// A command that makes a file of the given name when it runs.
+    fn tool(&self, command: impl FnOnce(&str) -> String) -> LongTool {
+        let number = self.tools.fetch_add(1, Ordering::Relaxed);
+        let running = format!("running-{number}");
+        LongTool {
+            prompt: bash(&command(&running)),
+            running: Some(self.place.isolated.work().join(running)),
         }
     }
 
@@ -109,12 +119,11 @@ impl ExecutorFixture for Claude {
     }
 
     fn long_tool(&self) -> LongTool {
-        let number = self.long_tools.fetch_add(1, Ordering::Relaxed);
-        let running = format!("running-{number}");
-        LongTool {
-            prompt: bash(&format!("touch {running}; timeout 60 tail -f /dev/null")),
-            running: Some(self.place.isolated.work().join(running)),
-        }
+        self.tool(|running| format!("touch {running}; exec sleep 60"))
+    }
+
+    fn escaped_tool(&self) -> LongTool {
+        self.tool(|running| format!("setsid sh -c 'touch {running}; exec sleep 60'"))
     }
 
     fn hang(&self) -> String {

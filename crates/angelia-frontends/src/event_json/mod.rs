@@ -14,7 +14,7 @@ pub mod time;
 pub use decode::{BadEvent, read_event};
 pub use encode::{event_type, write_event};
 pub(crate) use parts::whole_seconds;
-pub use parts::{FailureJson, UsageJson};
+pub use parts::{FailureJson, QuestionJson, UsageJson};
 
 /// An event that came from a daemon; what [`read_event`] makes is what the engine had.
 pub type ApiEvent = angelia_core::model::TurnEvent;

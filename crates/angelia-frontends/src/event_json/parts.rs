@@ -98,8 +98,8 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
 }
 
 /// One of `questions`.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct QuestionJson {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionJson {
     text: Arc<str>,
     #[serde(default)]
     header: Arc<str>,
@@ -109,7 +109,7 @@ pub(super) struct QuestionJson {
     multiple: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct OptionJson {
     label: Arc<str>,
     #[serde(default)]

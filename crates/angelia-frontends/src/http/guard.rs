@@ -26,6 +26,13 @@ pub enum Caller {
 }
 
 impl Caller {
+    /// Whose keys and claims these are. Every way in leads to the owner.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => "owner",
+        }
+    }
+
     /// The owner sits at a terminal behind this request: our own client says so, over the socket
     /// only the owner can open, and it is not an agent's process.
     pub(super) async fn is_terminal(&self, headers: &HeaderMap) -> bool {

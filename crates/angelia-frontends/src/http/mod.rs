@@ -5,7 +5,7 @@
 //! - [`router`]: paths to handlers, for tests without a socket.
 //! - `guard`: who may ask at all.
 //! - `body`: what a request says; [`ApiError`]: what is answered when it cannot be done.
-//! - [`resources`]: sessions and turns as callers see them.
+//! - [`resources`]: sessions, turns and approvals as callers see them.
 //! - `api`: the handlers.
 
 mod api;

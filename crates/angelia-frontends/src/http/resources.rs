@@ -1,16 +1,19 @@
-//! Sessions and turns as callers of `/api` see them. The same types are read by our own client, so
+//! Sessions, turns and approvals as callers of `/api` see them. The same types are read by our own client, so
 //! that a command shows one thing whether a daemon or the command itself did the work.
+
+mod approval;
 
 use std::path::PathBuf;
 
 use angelia_core::{
-    engine::Submitted,
+    engine::{Steering, Submitted},
     model::{Content, SessionId, SessionRecord, Status, TurnId, TurnRecord, TurnState},
     ports::{Health, Login, ProfileSummary},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use self::approval::{Approval, Decided};
 use crate::event_json::{FailureJson, UsageJson, time};
 
 /// One page; `next` is what to ask for to get the page after it.
@@ -144,7 +147,7 @@ pub struct Accepted {
     pub id: TurnId,
     #[serde(with = "id")]
     pub session_id: SessionId,
-    /// `running` or `queued`.
+    /// `running` or `queued`; of a request that was made before, how its turn stands now.
     pub status: String,
 }
 
@@ -159,6 +162,30 @@ impl Accepted {
             id: submitted.turn,
             session_id: session,
             status: state.as_str().to_owned(),
+        }
+    }
+}
+
+/// What became of words for a running turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Steered {
+    /// The running agent has them.
+    Passed,
+    /// They are the session's next turn.
+    Queued {
+        #[serde(with = "id")]
+        turn_id: TurnId,
+    },
+}
+
+impl From<&Steering> for Steered {
+    fn from(steering: &Steering) -> Self {
+        match steering {
+            Steering::Passed => Self::Passed,
+            Steering::Queued(submitted) => Self::Queued {
+                turn_id: submitted.turn,
+            },
         }
     }
 }

@@ -70,6 +70,11 @@ pub trait ExecutorFixture: Sync {
     /// Runs a tool that does not end by itself while a check lasts.
     fn long_tool(&self) -> LongTool;
 
+    /// The same with a process that has left the agent's group and session.
+    fn escaped_tool(&self) -> LongTool {
+        self.long_tool()
+    }
+
     /// Says nothing, ever.
     fn hang(&self) -> String;
 

@@ -23,7 +23,7 @@ use crate::{
 const PROMPT: &str = "WORDS:20";
 
 /// Hot turns of each variant in a round.
-const HOT_TURNS: u32 = 5;
+const HOT_TURNS: u32 = 6;
 
 /// The program works on for a while after its result; the next turn would wait for that.
 const PAUSE: Duration = Duration::from_millis(120);
@@ -91,18 +91,35 @@ impl Stage {
     }
 
     fn hot_turns(&mut self, found: &mut Found) -> Result<()> {
+        let mut steps: [Step; 3] = [Self::hot_direct, Self::hot_local, Self::hot_daemon];
         for _ in 0..HOT_TURNS {
-            sleep(PAUSE);
-            found.hot.add(self.hot.turn(PROMPT)?.first);
-            sleep(PAUSE);
-            found
-                .hot_local
-                .add(self.local.turn(self.local_session, PROMPT)?.first);
-            sleep(PAUSE);
-            found
-                .hot_daemon
-                .add(self.client.turn(&self.daemon_session, PROMPT)?.first);
+            for step in steps {
+                sleep(PAUSE);
+                step(self, found)?;
+            }
+            // None of them always follows the same one.
+            steps.rotate_left(1);
+            if found.hot.count() % 2 == 0 {
+                steps.swap(0, 1);
+            }
         }
+        Ok(())
+    }
+
+    fn hot_direct(&mut self, found: &mut Found) -> Result<()> {
+        found.hot.add(self.hot.turn(PROMPT)?.first);
+        Ok(())
+    }
+
+    fn hot_local(&mut self, found: &mut Found) -> Result<()> {
+        let turn = self.local.turn(self.local_session, PROMPT)?;
+        found.hot_local.add(turn.first);
+        Ok(())
+    }
+
+    fn hot_daemon(&mut self, found: &mut Found) -> Result<()> {
+        let turn = self.client.turn(&self.daemon_session, PROMPT)?;
+        found.hot_daemon.add(turn.first);
         Ok(())
     }
 

@@ -12,6 +12,10 @@ impl Series {
         self.0.insert(at, sample);
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn median(&self) -> Duration {
         self.quantile(50)
     }
@@ -85,7 +89,7 @@ pub(crate) fn table(title: &str, rows: &[(&str, &Series)]) {
     for (name, series) in rows {
         let (p50, p99, max) = (ms(series.median()), ms(series.p99()), ms(series.most()));
         let times = p50 / base;
-        let n = series.0.len();
+        let n = series.count();
         println!("  {name:<52} {n:>6} {p50:>9.3} {p99:>9.3} {max:>9.3} {times:>8.2}");
     }
 }

@@ -2,7 +2,7 @@
 
 use angelia_core::model::{Budgets, Clocks};
 
-use super::types::Profile;
+use super::types::{Limit, Profile};
 
 pub(crate) fn clocks(profile: &Profile) -> Clocks {
     Clocks {
@@ -21,12 +21,13 @@ pub(crate) fn clocks(profile: &Profile) -> Clocks {
 }
 
 pub(crate) fn budgets(profile: &Profile) -> Budgets {
-    let resumes = match profile.auto_resume_budget_guard {
-        true => profile.auto_resume_max_resumes.0,
-        false => 0,
+    let resumes = if profile.auto_resume_budget_guard {
+        profile.auto_resume_max_resumes.0
+    } else {
+        0
     };
     Budgets {
-        time: profile.budget_seconds.map(|limit| limit.duration()),
+        time: profile.budget_seconds.map(Limit::duration),
         tools: profile.budget_tool_count.map(|count| count.0),
         cost_usd: profile.max_cost_usd.map(|limit| limit.0),
         resumes,

@@ -4,12 +4,12 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Content, TurnEvent, TurnRecord},
-    ports::{Committed, Lease, Store as _},
+    ports::{Approvals, Claim, Claimed, Committed, Lease, Page, Store as _},
 };
 use angelia_testkit::conformance::store::{
-    event, every_event, full_spec, notice, plain_session, plain_turn, stored_turn,
+    event, every_event, full_spec, notice, plain_session, plain_turn, stored_turn, time,
 };
-use rusqlite::TransactionBehavior;
+use rusqlite::{Connection, TransactionBehavior};
 use tempfile::TempDir;
 
 use super::{SqliteStore, event_json, open, spec_json};
@@ -174,6 +174,75 @@ async fn an_unchanged_specification_is_not_written_again() {
     session.title = Some("new".into());
     store.put_session(&session).await.unwrap();
     assert!(size(&log) - before < 50_000);
+}
+
+#[tokio::test]
+async fn claims_whose_time_is_over_are_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open_in(&home);
+    let (lease, first) = stored_turn(&store).await;
+    let claim_at = async |now: i64, window: i64| {
+        let mut turn = plain_turn(lease.session);
+        turn.created_at = time(now);
+        let claim = Claim {
+            caller: "owner".into(),
+            key: now.to_string().into(),
+            input: [0; 32],
+            since: time(now - window),
+        };
+        store.create_turn_once(&lease, &turn, &claim).await.unwrap()
+    };
+    assert_eq!(claim_at(0, 100_000).await, Claimed::New);
+    for now in 1..=500 {
+        assert_eq!(claim_at(now, 10).await, Claimed::New);
+    }
+    let count = |table: &'static str| {
+        store.writer.write(move |db| {
+            let sql = format!("SELECT count(*) FROM {table}");
+            Ok(db
+                .connection
+                .query_row(&sql, [], |row| row.get::<_, i64>(0))?)
+        })
+    };
+    // The long one, and those of the last ten seconds.
+    assert_eq!(count("claims").await.unwrap(), 12);
+    assert_eq!(count("turns").await.unwrap(), 502);
+    assert!(store.turn(first.id).await.unwrap().is_some());
+}
+
+/// A file of the first version, with something in it, gets the present schema.
+#[tokio::test]
+async fn an_older_file_is_migrated() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("state.db");
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(include_str!("migrations/0001_initial.sql"))
+        .unwrap();
+    old.execute_batch(
+        "PRAGMA application_id = 0x416e6765; PRAGMA user_version = 1; PRAGMA journal_mode = wal;
+         INSERT INTO sessions (id, revision, created_at, updated_at) VALUES (zeroblob(16), 3, 1, 1);
+         INSERT INTO specs (session_id, body) SELECT id, '' FROM sessions;
+         INSERT INTO leases (session_id, owner, epoch) SELECT id, 'gone', 7 FROM sessions;
+         INSERT INTO turns (id, session_id, created_at, state, origin, can_ask)
+            SELECT zeroblob(16), id, 1, 'running', 'owner', 1 FROM sessions;
+         INSERT INTO inputs (turn_id, body) VALUES (zeroblob(16), '[]');",
+    )
+    .unwrap();
+    drop(old);
+    let store = open_in(&home);
+    assert_eq!(store.lost_turns().await.unwrap().len(), 1);
+    let every = store.approvals(Approvals::All, Page::first(9)).await;
+    assert!(every.unwrap().is_empty());
+    let (lease, _) = stored_turn(&store).await;
+    let claim = Claim {
+        caller: "owner".into(),
+        key: "k".into(),
+        input: [0; 32],
+        since: time(0),
+    };
+    let turn = plain_turn(lease.session);
+    let claimed = store.create_turn_once(&lease, &turn, &claim).await.unwrap();
+    assert_eq!(claimed, Claimed::New);
 }
 
 /// The bytes on disk. A change here means that files of the last version read differently.

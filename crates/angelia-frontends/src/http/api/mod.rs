@@ -4,6 +4,7 @@ mod approvals;
 mod events;
 mod input;
 mod machine;
+mod once;
 mod paging;
 mod sessions;
 mod turns;
@@ -34,6 +35,7 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         .route("/turns/{turn}", get(turns::show))
         .route("/turns/{turn}/events", get(events::events))
         .route("/turns/{turn}/interrupt", post(turns::interrupt))
+        .route("/turns/{turn}/steer", post(turns::steer))
         .route("/approvals/{approval}", post(approvals::decide))
         .route("/profiles", get(machine::profiles))
         .route("/executors", get(machine::executors))

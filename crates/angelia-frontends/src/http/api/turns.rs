@@ -14,10 +14,11 @@ use super::{
     super::{
         ApiError, ApiState, Caller,
         body::{JsonBody, QueryOf},
-        resources::{Accepted, List, Turn},
+        resources::{Accepted, List, Steered, Turn},
     },
     Id,
     input::Input,
+    once,
     paging::PageQuery,
 };
 
@@ -38,19 +39,33 @@ pub(super) async fn submit(
     headers: HeaderMap,
     JsonBody(body): JsonBody<TurnBody>,
 ) -> Result<(StatusCode, Json<Accepted>), ApiError> {
-    let origin = if caller.is_terminal(&headers).await {
+    let key = once::key(&caller, &headers)?;
+    let has_key = key.is_some();
+    let options = options(&caller, &headers, body.can_ask).await;
+    let submitted = state
+        .engine
+        .submit_once(session, body.input.0, options, key)
+        .await?;
+    let mut accepted = Accepted::new(session, &submitted);
+    if has_key {
+        // A turn of an earlier request may be further on, or over.
+        let turn = state.engine.turn(submitted.turn).await?;
+        turn.state.as_str().clone_into(&mut accepted.status);
+    }
+    Ok((StatusCode::ACCEPTED, Json(accepted)))
+}
+
+async fn options(caller: &Caller, headers: &HeaderMap, can_ask: Option<bool>) -> TurnOptions {
+    let origin = if caller.is_terminal(headers).await {
         Origin::Owner
     } else {
         Origin::Remote
     };
-    let options = TurnOptions {
+    TurnOptions {
         origin,
         // Whoever can submit here can also decide here.
-        can_ask: body.can_ask.unwrap_or(true),
-    };
-    let submitted = state.engine.submit(session, body.input.0, options).await?;
-    let accepted = Accepted::new(session, &submitted);
-    Ok((StatusCode::ACCEPTED, Json(accepted)))
+        can_ask: can_ask.unwrap_or(true),
+    }
 }
 
 pub(super) async fn list(
@@ -86,4 +101,17 @@ pub(super) async fn interrupt(
     // As it is now; how it ended is told by its events.
     let turn = state.engine.turn(id).await?;
     Ok((StatusCode::ACCEPTED, Json((&turn).into())))
+}
+
+/// The body is a turn's: words that cannot be passed on become one.
+pub(super) async fn steer(
+    State(state): Shared,
+    Id(id): Id<TurnId>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<TurnBody>,
+) -> Result<(StatusCode, Json<Steered>), ApiError> {
+    let options = options(&caller, &headers, body.can_ask).await;
+    let steering = state.engine.steer(id, body.input.0, options).await?;
+    Ok((StatusCode::ACCEPTED, Json((&steering).into())))
 }

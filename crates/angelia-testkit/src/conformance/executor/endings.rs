@@ -40,7 +40,7 @@ pub async fn closing_in_the_middle_of_a_turn_leaves_no_process(fixture: &impl Ex
     close(fixture, session).await;
 
     let mut session = open(fixture, &fixture.spec()).await;
-    let tool = fixture.long_tool();
+    let tool = fixture.escaped_tool();
     let running = async |view: &mut View| view.until_running(&tool).await;
     session.abandoned(tool.prompt.as_str(), running).await;
     close(fixture, session).await;

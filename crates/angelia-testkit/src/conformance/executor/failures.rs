@@ -51,7 +51,7 @@ pub async fn a_killed_agent_is_a_failed_turn_and_the_conversation_survives(
     let heard = session.watched(fixture.ask("mkdir never"), asking).await;
     let mut session = survived(fixture, session, &heard, &first).await;
 
-    let tool = fixture.long_tool();
+    let tool = fixture.escaped_tool();
     let running = async |view: &mut View| {
         view.until_running(&tool).await;
         kill();

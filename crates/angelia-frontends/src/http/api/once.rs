@@ -1,0 +1,47 @@
+//! `Idempotency-Key`: a request that is sent again under it is the same request.
+
+use std::time::Duration;
+
+use angelia_core::engine::RequestKey;
+use axum::http::HeaderMap;
+
+use super::super::{ApiError, Caller};
+
+const HEADER: &str = "idempotency-key";
+
+/// How long a key is remembered.
+pub(super) const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
+
+/// Longer than any key that somebody makes up for a request; it is kept with the turn.
+const LONGEST: usize = 255;
+
+/// The key of a request, if it has one.
+pub(super) fn key(caller: &Caller, headers: &HeaderMap) -> Result<Option<RequestKey>, ApiError> {
+    let mut given = headers.get_all(HEADER).into_iter();
+    let Some(key) = given.next() else {
+        return Ok(None);
+    };
+    let wrong = |why: &str| {
+        ApiError::invalid(format!("Idempotency-Key: {why}"))
+            .with_hint("make up a new key for each request, for example a UUID")
+    };
+    if given.next().is_some() {
+        return Err(wrong("there must be only one"));
+    }
+    let Ok(key) = key.to_str() else {
+        return Err(wrong("this must be printable ASCII"));
+    };
+    let key = key.trim();
+    if key.is_empty() {
+        return Err(wrong("this must not be empty"));
+    }
+    if key.len() > LONGEST {
+        return Err(wrong(&format!("this must not exceed {LONGEST} characters")));
+    }
+    Ok(Some(RequestKey {
+        caller: caller.name().into(),
+        key: key.into(),
+        input: None,
+        window: IDEMPOTENCY_WINDOW,
+    }))
+}

@@ -1,0 +1,89 @@
+//! An approval as callers see it: what was asked, and what became of it.
+
+use angelia_core::model::{
+    ApprovalId, ApprovalKind, ApprovalRecord, Resolution, SessionId, ToolId, TurnId,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::id;
+use crate::event_json::{QuestionJson, time};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    #[serde(with = "id")]
+    pub id: ApprovalId,
+    #[serde(with = "id")]
+    pub session_id: SessionId,
+    #[serde(with = "id")]
+    pub turn_id: TurnId,
+    /// `tool` or `question`.
+    pub kind: String,
+    /// The agent's name for the tool.
+    pub tool: String,
+    pub title: String,
+    pub detail: String,
+    pub tool_id: Option<String>,
+    /// The verdicts that make sense.
+    pub choices: Vec<String>,
+    /// Of a `question`: what is to be answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub questions: Option<Vec<QuestionJson>>,
+    #[serde(with = "time")]
+    pub asked_at: Timestamp,
+    /// Then it counts as declined.
+    #[serde(with = "time")]
+    pub expires_at: Timestamp,
+    /// `null`: nobody has decided yet.
+    pub decided: Option<Decided>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    pub verdict: String,
+    /// Who: `owner`, `restart`, `turn ended` …
+    pub by: String,
+    #[serde(with = "time")]
+    pub at: Timestamp,
+}
+
+impl From<&ApprovalRecord> for Approval {
+    fn from(record: &ApprovalRecord) -> Self {
+        let approval = &record.approval;
+        let choices = approval.kind.choices().iter();
+        Self {
+            id: approval.id,
+            session_id: record.session,
+            turn_id: record.turn,
+            kind: approval.kind.as_str().to_owned(),
+            tool: approval.tool_name.to_string(),
+            title: approval.title.to_string(),
+            detail: approval.detail.to_string(),
+            tool_id: approval
+                .tool_id
+                .as_ref()
+                .map(ToolId::as_str)
+                .map(str::to_owned),
+            choices: choices.map(|choice| choice.as_str().to_owned()).collect(),
+            questions: match &approval.kind {
+                ApprovalKind::Tool => None,
+                ApprovalKind::Question(questions) => {
+                    Some(questions.iter().map(QuestionJson::from).collect())
+                }
+            },
+            asked_at: record.asked_at,
+            expires_at: approval.expires_at,
+            decided: record.decided.as_ref().map(Decided::from),
+        }
+    }
+}
+
+impl From<&(Resolution, Timestamp)> for Decided {
+    fn from((resolution, at): &(Resolution, Timestamp)) -> Self {
+        Self {
+            verdict: resolution.verdict.as_str().to_owned(),
+            by: resolution.by.to_string(),
+            at: *at,
+        }
+    }
+}
