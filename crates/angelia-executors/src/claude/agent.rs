@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Content, Decision, Failure, FailureKind, Origin, Status, Turn, Verdict},
-    ports::{Agent, BoxFuture, Clock, Emitted, Ended, TurnControl, TurnIo},
+    ports::{Activity, Agent, BoxFuture, Clock, Emitted, Ended, TurnControl, TurnIo},
     redact::Redactor,
 };
 use angelia_wire::ndjson::Frame;
@@ -47,7 +47,6 @@ pub(crate) struct Settings {
     pub(crate) title: &'static str,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) background_grace: Duration,
     /// What is known about how the program treats text.
     pub(crate) reader: Reader,
     /// Text never acts, wherever it comes from.
@@ -116,8 +115,12 @@ impl StreamAgent {
             match signal {
                 Some(Signal::Ended(end)) => ended = ended.or(Some(end)),
                 Some(Signal::Asked(asked)) => {
+                    let waiting = self.tools.waiting();
                     if let Some(answer) = answer_ask(&asked, &mut self.tools) {
                         self.link.input.push(answer);
+                    }
+                    if self.tools.waiting() > waiting {
+                        out.push(Emitted::Activity(Activity::AwaitingToolResult));
                     }
                 }
                 Some(Signal::Answered { .. }) | None => {}
@@ -150,6 +153,7 @@ impl StreamAgent {
             TurnControl::Steer(content) => {
                 let uuid = self.settings.clock.fresh_uuid().to_string();
                 let content = self.harmless(content, origin, Reader::Unknown);
+                self.translator.steered(&uuid);
                 Some(outgoing::user_message(&uuid, &content))
             }
         };

@@ -95,6 +95,11 @@ impl CallerTools {
         }
     }
 
+    /// Calls that wait for their results.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }

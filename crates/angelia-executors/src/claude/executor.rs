@@ -305,7 +305,6 @@ impl StreamExecutor {
                 title: self.program.title(),
                 redactor: self.host.redactor.clone(),
                 clock: Arc::clone(&self.host.clock),
-                background_grace: spec.clocks.background,
                 reader,
                 model_mode: spec.mode == Mode::Model,
             },

@@ -97,8 +97,8 @@ pub(crate) fn arguments(
         }
         Mode::Agent => {
             if !spec.trust {
+                // The project's hooks, MCP servers and instructions stay out; the user's own stay.
                 list.need("--setting-sources", ["user"])?;
-                list.need("--strict-mcp-config", [])?;
             }
             if spec.stable_prompt && features.has(STABLE_PROMPT) {
                 list.add(STABLE_PROMPT, []);

@@ -6,14 +6,14 @@
 //!                            │  ▲
 //!        cancel: interrupt ──┤  └── decisions, tools' results, words for the running turn
 //!                            │
-//!        answer is there, work goes on: background ── grace ──► tasks stopped, Ended
+//!        answer is there, work goes on: background ── cancel ─► tasks stopped, Ended
 //!        no end 5 s after the interrupt, end of output ───────► Ended, and never used again
 //! ```
 
 use std::time::Duration;
 
 use angelia_core::{
-    model::{EventKind, Level, Notice, Status, Turn},
+    model::{Status, Turn},
     ports::{Emitted, Ended, TurnControl, TurnIo},
 };
 use futures_util::FutureExt as _;
@@ -55,15 +55,13 @@ struct Clocks {
     give_up: Option<Instant>,
     /// Say it again then.
     again: Option<Instant>,
-    /// The grace of work in the background ends.
-    background: Option<Instant>,
     /// The program has exited; its output is waited for until then.
     leak: Option<Instant>,
 }
 
 impl Clocks {
     fn next(&self) -> Instant {
-        [self.give_up, self.again, self.background, self.leak]
+        [self.give_up, self.again, self.leak]
             .into_iter()
             .flatten()
             .fold(Instant::now() + LOOK_EVERY, Instant::min)
@@ -114,11 +112,6 @@ impl StreamAgent {
             let ended = match step {
                 Step::Read => {
                     let ended = self.translate(&mut batch);
-                    if self.translator.in_background() && clocks.background.is_none() {
-                        let grace = self.settings.background_grace;
-                        clocks.background = Some(Instant::now() + grace);
-                        clock.as_mut().reset(clocks.next());
-                    }
                     io.events.send(std::mem::take(&mut batch)).await;
                     ended
                 }
@@ -143,7 +136,7 @@ impl StreamAgent {
                     ended
                 }
                 Step::Rang => {
-                    let ended = self.rang(&mut clocks, &mut batch);
+                    let ended = self.rang(&mut clocks);
                     clock.as_mut().reset(clocks.next());
                     ended
                 }
@@ -169,7 +162,7 @@ impl StreamAgent {
         None
     }
 
-    fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
+    fn rang(&mut self, clocks: &mut Clocks) -> Option<Ended> {
         let now = Instant::now();
         if Clocks::rang(clocks.give_up, now) {
             self.retired = true;
@@ -187,15 +180,6 @@ impl StreamAgent {
             self.link.output.abandon();
         } else if clocks.leak.is_none() && self.link.child.try_exited().is_some() {
             clocks.leak = Some(now + LEAK);
-        }
-        if Clocks::rang(clocks.background, now) {
-            let text = "work in the background took longer than `background_grace`; stopped";
-            batch.push(Emitted::Event(EventKind::Notice(Notice::new(
-                Level::Warning,
-                "background_stopped",
-                text,
-            ))));
-            return Some(self.stop_background(batch));
         }
         None
     }

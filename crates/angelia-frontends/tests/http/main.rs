@@ -9,6 +9,7 @@ mod bodies;
 mod events;
 mod guard;
 mod lists;
+mod once;
 mod sessions;
 mod sockets;
 mod stage;

@@ -48,6 +48,7 @@ pub(crate) struct Stage {
     pub(crate) router: Router,
     /// Lets turns that are held go on, one for each permit.
     pub(crate) go: Arc<Semaphore>,
+    runs: Arc<AtomicU64>,
     _hands: Tasks,
 }
 
@@ -68,9 +69,12 @@ impl Stage {
             tasks: Tasks::new(),
         });
         let (more_hands, held) = (hands.clone(), Arc::clone(&go));
+        let runs = Arc::<AtomicU64>::default();
+        let count = Arc::clone(&runs);
         hands.spawn_until_stopped(async move {
             loop {
                 let run = strings.next_run().await;
+                count.fetch_add(1, Ordering::Relaxed);
                 more_hands.spawn_until_stopped(perform(run, Arc::clone(&held)));
             }
         });
@@ -87,8 +91,14 @@ impl Stage {
             router: router(Arc::clone(&state)),
             state,
             go,
+            runs,
             _hands: hands,
         }
+    }
+
+    /// How many turns an agent was asked to run.
+    pub(crate) fn runs(&self) -> u64 {
+        self.runs.load(Ordering::Relaxed)
     }
 
     /// As the owner's program would ask over TCP.
@@ -217,24 +227,25 @@ impl Clock for CountingClock {
     }
 }
 
-/// `default` works where it is told to; `homely` in a folder of its own.
+/// `default` works where it is told to; `homely` in a folder of its own; `nowhere` where the caller
+/// is.
 struct OneProfile;
 
 impl Profiles for OneProfile {
     fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
         Box::pin(async move {
             let name = wanted.profile.unwrap_or_else(|| "default".into());
-            let fallback = match &*name {
-                "default" => Path::new("/project"),
-                "homely" => Path::new("/home"),
-                "nowhere" if wanted.cwd.is_some() => Path::new("/"),
-                "nowhere" => {
+            let fallback = match (&*name, &wanted.caller_cwd) {
+                ("default", _) => Path::new("/project"),
+                ("homely", _) => Path::new("/home"),
+                ("nowhere", Some(here)) => here,
+                ("nowhere", None) => {
                     return Err(Failure::new(
                         FailureKind::Invalid,
                         "the profile needs a cwd",
                     ));
                 }
-                other => {
+                (other, _) => {
                     let message = format!("there is no profile `{other}`");
                     return Err(
                         Failure::new(FailureKind::Invalid, message).with_hint("use `default`")
@@ -261,8 +272,8 @@ impl Profiles for OneProfile {
     }
 }
 
-/// Does what the prompt says: `echo TEXT`, `words N`, `ask`, `question`, `fail`, `hang`, `origin`;
-/// after `held ` only when the test says so.
+/// Does what the prompt says: `echo TEXT`, `words N`, `ask`, `question`, `fail`, `hang`, `linger`,
+/// `listen`, `origin`; after `held ` only when the test says so.
 async fn perform(run: Run, go: Arc<Semaphore>) {
     let Some(Content::Text(prompt)) = run.turn.input.first().cloned() else {
         run.start().await;
@@ -293,6 +304,17 @@ async fn perform(run: Run, go: Arc<Semaphore>) {
                 reason: "interrupted".into(),
             });
         }
+        // Does not stop when it is told to, but when the test says so.
+        "linger" => {
+            run.io.cancel.cancelled().await;
+            go.acquire().await.unwrap().forget();
+            run.end(Ended {
+                status: Status::Interrupted,
+                text: None,
+                reason: "interrupted".into(),
+            });
+        }
+        "listen" => listen(run).await,
         "origin" => {
             let options = &run.turn.options;
             let text = format!("{} {}", options.origin.as_str(), options.can_ask);
@@ -334,6 +356,15 @@ async fn words(run: Run, count: usize) {
     ])
     .await;
     run.complete(&whole);
+}
+
+/// Says what it is told while it runs.
+async fn listen(mut run: Run) {
+    let told = match run.io.control.recv().await {
+        Some(TurnControl::Steer(input)) => format!("{input:?}"),
+        other => format!("not words: {other:?}"),
+    };
+    run.complete(&told);
 }
 
 fn question() -> ApprovalKind {

@@ -137,6 +137,50 @@ async fn an_interrupt_ends_a_turn_and_comes_too_late_afterwards() {
 }
 
 #[tokio::test]
+async fn words_for_a_running_turn_reach_it_or_become_the_next() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let turn = stage.submit(&session, "listen").await;
+    let steer = |turn: &str| format!("/api/turns/{turn}/steer");
+    let body =
+        json!({"input": [{"type": "text", "text": "left!"}, {"type": "text", "text": "now"}]});
+    let answer = stage.ask(Method::POST, &steer(&turn), Some(body)).await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED);
+    assert_eq!(answer.json(), json!({"status": "passed"}));
+    let told = stage.until(&turn, "completed").await["text"].to_string();
+    assert!(told.contains("left!") && told.contains("now"), "{told}");
+    let events = stage.events(&turn, 0).await;
+    assert!(events.contains(r#""code":"steered""#), "{events}");
+
+    // One that is being stopped takes nothing more.
+    let turn = stage.submit(&session, "linger").await;
+    let interrupt = format!("/api/turns/{turn}/interrupt");
+    stage.ask(Method::POST, &interrupt, None).await.ok();
+    let body = json!({"input": "echo later"});
+    let queued = stage.post(&steer(&turn), body.clone()).await;
+    assert_eq!(queued["status"], "queued");
+    assert_eq!(queued.as_object().unwrap().len(), 2);
+    let next = queued["turn_id"].as_str().unwrap();
+    assert_ne!(next, turn);
+    stage.go.add_permits(1);
+    assert_eq!(stage.until(next, "completed").await["text"], "later");
+    stage.until(&turn, "interrupted").await;
+
+    let late = stage
+        .ask(Method::POST, &steer(&turn), Some(body.clone()))
+        .await;
+    let (status, kind, _) = late.error();
+    assert_eq!((status, kind.as_str()), (409, "conflict"));
+    let unknown = steer("00000000-0000-0000-0000-000000000009");
+    let unknown = stage.ask(Method::POST, &unknown, Some(body)).await;
+    assert_eq!(unknown.error().0, 404);
+    let empty = stage
+        .ask(Method::POST, &steer(&turn), Some(json!({"input": " "})))
+        .await;
+    assert_eq!(empty.error().0, 400);
+}
+
+#[tokio::test]
 async fn a_full_queue_is_too_many_requests() {
     let limits = Limits {
         max_queued_turns: 2,

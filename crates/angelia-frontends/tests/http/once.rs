@@ -1,0 +1,117 @@
+//! `Idempotency-Key`: however often a request is sent, it is run once.
+
+use axum::http::{HeaderValue, Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::stage::{Answer, Stage, request, this_process};
+
+async fn submit(stage: &Stage, session: &str, key: &str, input: &str) -> Answer {
+    let path = format!("/api/sessions/{session}/turns");
+    let mut request = request(Method::POST, &path, Some(json!({"input": input})));
+    let headers = request.headers_mut();
+    headers.insert("Idempotency-Key", HeaderValue::from_str(key).unwrap());
+    stage.send(request).await
+}
+
+async fn turns(stage: &Stage) -> usize {
+    let turns = stage.get("/api/turns").await;
+    turns["data"].as_array().unwrap().len()
+}
+
+#[tokio::test]
+async fn a_repeat_gets_the_turn_of_the_first_running_or_over() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let first = submit(&stage, &session, "k-1", "held echo hi").await;
+    assert_eq!(first.status, StatusCode::ACCEPTED);
+    let first = first.json();
+    assert_eq!(first["status"], "running");
+    let turn = first["id"].as_str().unwrap();
+    let running = submit(&stage, &session, " k-1 ", "held echo hi").await;
+    assert_eq!(running.status, StatusCode::ACCEPTED);
+    assert_eq!(running.json(), first);
+
+    stage.go.add_permits(1);
+    stage.until(turn, "completed").await;
+    let over = submit(&stage, &session, "k-1", "held echo hi").await;
+    assert_eq!(over.status, StatusCode::ACCEPTED);
+    assert_eq!(
+        over.json(),
+        json!({"id": turn, "session_id": session, "status": "completed"})
+    );
+    // Its events are there from the first one on.
+    let events = stage.events(turn, 0).await;
+    assert!(events.contains("event: turn.started") && events.contains("event: turn.finished"));
+    assert_eq!(turns(&stage).await, 1);
+}
+
+#[tokio::test]
+async fn something_else_under_the_same_key_is_refused() {
+    let stage = Stage::new();
+    let (session, other) = (stage.session().await, stage.session().await);
+    let turn = submit(&stage, &session, "k", "echo one").await.ok();
+    for (session, input) in [(&session, "echo two"), (&other, "echo one")] {
+        let (status, kind, message) = submit(&stage, session, "k", input).await.error();
+        assert_eq!((status, kind.as_str()), (409, "conflict"));
+        assert!(message.contains(turn["id"].as_str().unwrap()), "{message}");
+    }
+    // Another key, or none, is another request.
+    submit(&stage, &session, "K", "echo one").await.ok();
+    stage.submit(&session, "echo one").await;
+    assert_eq!(turns(&stage).await, 3);
+}
+
+/// The owner is one caller, whichever way the request comes.
+#[tokio::test]
+async fn a_repeat_may_come_another_way() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let turn = submit(&stage, &session, "k", "echo one").await.ok();
+    let path = format!("/api/sessions/{session}/turns");
+    let mut again = request(Method::POST, &path, Some(json!({"input": "echo one"})));
+    again.extensions_mut().insert(this_process());
+    let headers = again.headers_mut();
+    headers.insert("idempotency-key", HeaderValue::from_static("k"));
+    assert_eq!(stage.send(again).await.ok()["id"], turn["id"]);
+}
+
+#[tokio::test]
+async fn a_key_must_be_one() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let long = "x".repeat(256);
+    for key in ["", "  ", long.as_str(), "kéy"] {
+        let answer = submit(&stage, &session, key, "echo hi").await;
+        let (status, kind, message) = answer.error();
+        assert_eq!((status, kind.as_str()), (400, "invalid"), "{key:?}");
+        assert!(message.contains("Idempotency-Key"), "{message}");
+    }
+    let path = format!("/api/sessions/{session}/turns");
+    let mut two = request(Method::POST, &path, Some(json!({"input": "echo hi"})));
+    for key in ["a", "b"] {
+        let value = HeaderValue::from_static(key);
+        two.headers_mut().append("idempotency-key", value);
+    }
+    assert_eq!(stage.send(two).await.error().0, 400);
+    assert_eq!(turns(&stage).await, 0);
+    submit(&stage, &session, &long[1..], "echo hi").await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_at_once_run_the_agent_once() {
+    let stage = std::sync::Arc::new(Stage::new());
+    let session = stage.session().await;
+    let mut requests = JoinSet::new();
+    for _ in 0..50 {
+        let (stage, session) = (stage.clone(), session.clone());
+        requests.spawn(async move { submit(&stage, &session, "k", "held echo hi").await.ok() });
+    }
+    let answers: Vec<Value> = requests.join_all().await;
+    let turn = answers[0]["id"].as_str().unwrap();
+    assert!(answers.iter().all(|answer| answer["id"] == turn));
+    stage.go.add_permits(50);
+    stage.until(turn, "completed").await;
+    assert_eq!(turns(&stage).await, 1);
+    assert_eq!(stage.runs(), 1);
+}
