@@ -1,10 +1,6 @@
 //! Puts the parts together: from a home and its configuration to a running engine.
 
-use std::{
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use angelia_backends::{
     owners::{OwnerLock, Owners},
@@ -47,7 +43,11 @@ impl App {
     ) -> Result<Self, CommandError> {
         let home = Home::of(&environment)?;
         let config = Config::load(&environment, &home, config_file, flags)?;
-        Ok(Self { environment, home, config })
+        Ok(Self {
+            environment,
+            home,
+            config,
+        })
     }
 }
 
@@ -99,14 +99,21 @@ impl Local {
         let alive = move |owner: &OwnerId| owners.is_alive(owner.as_str());
         let swept = sweep_dead_owners(&home_id, &ledger, SWEEP_GRACE, alive).await;
         if !swept.is_empty() {
-            tracing::info!(processes = swept.len(), "ended what a killed angelia had left behind");
+            tracing::info!(
+                processes = swept.len(),
+                "ended what a killed angelia had left behind"
+            );
         }
         let closed = engine.recover().await?;
         if closed > 0 {
             tracing::info!(turns = closed, "closed turns of an angelia that was killed");
         }
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
-        Ok(Self { engine, profiles, tasks })
+        Ok(Self {
+            engine,
+            profiles,
+            tasks,
+        })
     }
 
     pub(crate) async fn stop(self) {
@@ -128,12 +135,18 @@ impl Agents {
         let owners = Owners::new(app.home.owners());
         let owner = owners.enter("doctor").map_err(CommandError::internal)?;
         let executors = build_all(&host(app, owner.id(), false)?);
-        Ok(Self { executors, _owner: owner })
+        Ok(Self {
+            executors,
+            _owner: owner,
+        })
     }
 }
 
 fn build_all(host: &Host) -> Vec<Arc<dyn Executor>> {
-    angelia_executors::ALL.iter().map(|kind| (kind.build)(host.clone())).collect()
+    angelia_executors::ALL
+        .iter()
+        .map(|kind| (kind.build)(host.clone()))
+        .collect()
 }
 
 pub(crate) fn open_store(
@@ -160,10 +173,15 @@ fn host(app: &App, owner: &str, keep_warm: bool) -> Result<Host, CommandError> {
         .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let environment = app.environment.iter();
-    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let environment = environment
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
     Ok(Host {
         environment: Arc::new(environment),
-        user_home: app.environment.home().unwrap_or_else(|| app.home.dir().to_path_buf()),
+        user_home: app
+            .environment
+            .home()
+            .unwrap_or_else(|| app.home.dir().to_path_buf()),
         home_id: HomeId::new(&app.home.id()).map_err(CommandError::internal)?,
         owner_id: OwnerId::new(owner).map_err(CommandError::internal)?,
         work_dir: app.home.work(),
@@ -179,7 +197,11 @@ fn host(app: &App, owner: &str, keep_warm: bool) -> Result<Host, CommandError> {
 /// Values of our own environment that must never be printed: what is named like a secret.
 fn secrets(environment: &Environment) -> Vec<String> {
     const NAMED: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
-    let named_so = |name: &str| NAMED.iter().any(|word| name.to_ascii_uppercase().contains(word));
+    let named_so = |name: &str| {
+        NAMED
+            .iter()
+            .any(|word| name.to_ascii_uppercase().contains(word))
+    };
     environment
         .iter()
         .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))

@@ -77,7 +77,9 @@ fn leave_the_agent(app: &App) -> Result<(), CommandError> {
     }
     let program = std::env::current_exe().map_err(CommandError::internal)?;
     let error = released::start_again(&program, std::env::args_os().skip(1));
-    Err(CommandError::internal(format!("cannot start again outside the agent: {error}")))
+    Err(CommandError::internal(format!(
+        "cannot start again outside the agent: {error}"
+    )))
 }
 
 /// One daemon per home: the lock on its pid file says so for as long as it lives.
@@ -86,7 +88,12 @@ fn claim(app: &App) -> Result<File, CommandError> {
     let failed = |error: std::io::Error| {
         CommandError::internal(format!("cannot write {}: {error}", path.display()))
     };
-    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let options = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path);
     let mut file = options.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -94,13 +101,18 @@ fn claim(app: &App) -> Result<File, CommandError> {
             let mut pid = String::new();
             // Only for the message; an empty one is still true.
             let _unreadable = file.read_to_string(&mut pid);
-            let message = format!("angelia is already serving this home (process {})", pid.trim());
+            let message = format!(
+                "angelia is already serving this home (process {})",
+                pid.trim()
+            );
             let hint = "use the running one, stop it, or choose another home with ANGELIA_HOME";
             return Err(CommandError::new(Exit::TryLater, message).with_hint(hint));
         }
         Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
-    file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
     Ok(file)
 }
@@ -112,8 +124,11 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
         return Err(CommandError::new(Exit::Config, message).with_hint(hint));
     }
     TcpListener::bind(address).await.map_err(|error| {
-        CommandError::new(Exit::Unavailable, format!("cannot listen on {address}: {error}"))
-            .with_hint("choose another address with --listen, or port 0 for any free one")
+        CommandError::new(
+            Exit::Unavailable,
+            format!("cannot listen on {address}: {error}"),
+        )
+        .with_hint("choose another address with --listen, or port 0 for any free one")
     })
 }
 
@@ -139,10 +154,19 @@ fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
 /// Tells people and programs where we are.
 fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
     std::fs::write(app.home.http_addr(), format!("{address}\n")).map_err(|error| {
-        CommandError::internal(format!("cannot write {}: {error}", app.home.http_addr().display()))
+        CommandError::internal(format!(
+            "cannot write {}: {error}",
+            app.home.http_addr().display()
+        ))
     })?;
-    tracing::info!("listening on http://{address} and {}", app.home.socket().display());
-    tracing::info!("the owner's token is in {}", app.home.token_file().display());
+    tracing::info!(
+        "listening on http://{address} and {}",
+        app.home.socket().display()
+    );
+    tracing::info!(
+        "the owner's token is in {}",
+        app.home.token_file().display()
+    );
     for warning in app.config.warnings() {
         tracing::warn!("{warning}");
     }
@@ -155,8 +179,13 @@ fn warm_up(local: &Local) {
     let engine = local.engine.clone();
     local.tasks.spawn_until_stopped(async move {
         for profile in profiles.list() {
-            let wanted = Wanted { profile: Some(profile.name), ..Wanted::default() };
-            let Ok(spec) = profiles.spec(wanted).await else { continue };
+            let wanted = Wanted {
+                profile: Some(profile.name),
+                ..Wanted::default()
+            };
+            let Ok(spec) = profiles.spec(wanted).await else {
+                continue;
+            };
             if spec.executor != profile.executor {
                 // What `auto` has come to; on a machine without agents, the built-in demo.
                 tracing::info!("profile `{}` uses `{}`", spec.profile, spec.executor);
@@ -177,7 +206,9 @@ fn retention(app: &Arc<App>, local: &Local) {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let Ok(before) = Timestamp::now().checked_sub(keep.duration()) else { continue };
+            let Ok(before) = Timestamp::now().checked_sub(keep.duration()) else {
+                continue;
+            };
             match engine.remove_stale(before).await {
                 Ok(0) => {}
                 Ok(removed) => tracing::info!(removed, "removed sessions older than sessions.keep"),

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How long an answer to "who is installed and logged in" is believed.
-const BELIEVED: Duration = Duration::from_secs(60);
+const BELIEVED: Duration = Duration::from_mins(1);
 
 pub(crate) struct ConfiguredProfiles {
     app: Arc<App>,
@@ -28,7 +28,11 @@ pub(crate) struct ConfiguredProfiles {
 
 impl ConfiguredProfiles {
     pub(crate) fn new(app: Arc<App>, executors: Vec<Arc<dyn Executor>>) -> Self {
-        Self { app, executors, chosen: Mutex::default() }
+        Self {
+            app,
+            executors,
+            chosen: Mutex::default(),
+        }
     }
 
     async fn specify(&self, wanted: Wanted) -> Result<SessionSpec, Failure> {
@@ -51,9 +55,9 @@ impl ConfiguredProfiles {
     /// The last candidate is taken as it is: it needs nothing, or it is the only one and will
     /// say itself what it misses.
     async fn first_ready(&self, mut candidates: Vec<SessionSpec>) -> Result<SessionSpec, Failure> {
-        let last = candidates.pop().ok_or_else(|| {
-            Failure::new(FailureKind::Internal, "the profile has no executor")
-        })?;
+        let last = candidates
+            .pop()
+            .ok_or_else(|| Failure::new(FailureKind::Internal, "the profile has no executor"))?;
         for spec in candidates {
             if self.was_chosen(&spec.executor) || self.is_ready(&spec).await {
                 return Ok(spec);
@@ -63,7 +67,11 @@ impl ConfiguredProfiles {
     }
 
     async fn is_ready(&self, spec: &SessionSpec) -> bool {
-        let Some(executor) = self.executors.iter().find(|one| one.name() == &*spec.executor) else {
+        let Some(executor) = self
+            .executors
+            .iter()
+            .find(|one| one.name() == &*spec.executor)
+        else {
             return false;
         };
         let health = executor.probe(spec).await;
@@ -77,7 +85,9 @@ impl ConfiguredProfiles {
 
     fn was_chosen(&self, executor: &str) -> bool {
         let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        chosen.as_ref().is_some_and(|(name, at)| **name == *executor && at.elapsed() < BELIEVED)
+        chosen
+            .as_ref()
+            .is_some_and(|(name, at)| **name == *executor && at.elapsed() < BELIEVED)
     }
 }
 

@@ -17,7 +17,11 @@ pub(crate) struct Records {
 impl Records {
     pub(crate) fn open(app: &App) -> Result<Self, CommandError> {
         app.home.prepare()?;
-        let owner = Owners::new(app.home.owners()).enter("show").map_err(CommandError::internal)?;
-        Ok(Self { store: assemble::open_store(&app.home.state_db(), &Arc::new(owner))? })
+        let owner = Owners::new(app.home.owners())
+            .enter("show")
+            .map_err(CommandError::internal)?;
+        Ok(Self {
+            store: assemble::open_store(&app.home.state_db(), &Arc::new(owner))?,
+        })
     }
 }

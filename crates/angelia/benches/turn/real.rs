@@ -99,7 +99,7 @@ impl Stage {
             }
             // None of them always follows the same one.
             steps.rotate_left(1);
-            if found.hot.count() % 2 == 0 {
+            if found.hot.count().is_multiple_of(2) {
                 steps.swap(0, 1);
             }
         }

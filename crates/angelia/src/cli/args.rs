@@ -6,9 +6,14 @@ use clap::{Args, Parser, Subcommand};
 
 /// One dependable local service in front of the coding agents you are already logged in to.
 #[derive(Debug, Parser)]
-#[command(name = "angelia", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "angelia",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
 pub(crate) struct Cli {
-    /// Read this file instead of $ANGELIA_HOME/config.yaml.
+    /// Read this file instead of `$ANGELIA_HOME/config.yaml`.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
@@ -28,15 +33,16 @@ pub(crate) enum Command {
     /// Single turns of conversations.
     #[command(subcommand)]
     Turns(TurnsCommand),
+    /// What agents wait for: list it, allow it, refuse it.
+    #[command(subcommand)]
+    Approvals(ApprovalsCommand),
     /// What is installed, which version, logged in or not, and what to do.
     Doctor(DoctorArgs),
     /// The configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Print a completion script for a shell.
-    Completions {
-        shell: clap_complete::Shell,
-    },
+    Completions { shell: clap_complete::Shell },
 }
 
 #[derive(Debug, Args)]
@@ -149,6 +155,42 @@ pub(crate) enum TurnsCommand {
         /// End its process instead of asking it to stop.
         #[arg(long)]
         kill: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// What waits for a decision, newest first.
+    List {
+        #[command(flatten)]
+        list: ListArgs,
+        /// Also what has been decided, and by whom.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Allow it.
+    Approve {
+        id: String,
+        /// Also the like of it, for the rest of the session.
+        #[arg(long)]
+        session: bool,
+        /// Kept with the decision.
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+        /// Answer an agent's question, named by its text, its heading or its number; the name may
+        /// be left out where there is only one. An answer may be the number of an option.
+        #[arg(long = "answer", value_name = "QUESTION=ANSWER")]
+        answers: Vec<String>,
+    },
+    /// Refuse it; the agent goes on without.
+    Deny {
+        id: String,
+        /// End the turn as well.
+        #[arg(long)]
+        stop: bool,
+        /// Told to the agent.
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
     },
 }
 

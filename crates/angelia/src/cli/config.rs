@@ -30,12 +30,11 @@ pub(crate) fn run(
 /// Never over a file that somebody wrote, unless they say so.
 fn init(environment: &Environment, file: Option<&Path>, force: bool) -> Result<Exit, CommandError> {
     let home = Home::of(environment)?;
-    let path = match file {
-        Some(path) => path.to_path_buf(),
-        None => {
-            home.prepare()?;
-            home.config_file()
-        }
+    let path = if let Some(path) = file {
+        path.to_path_buf()
+    } else {
+        home.prepare()?;
+        home.config_file()
     };
     let mut options = OpenOptions::new();
     options.write(true);
@@ -44,7 +43,9 @@ fn init(environment: &Environment, file: Option<&Path>, force: bool) -> Result<E
     } else {
         options.create_new(true);
     }
-    let written = options.open(&path).and_then(|mut out| out.write_all(initial_file().as_bytes()));
+    let written = options
+        .open(&path)
+        .and_then(|mut out| out.write_all(initial_file().as_bytes()));
     match written {
         Ok(()) => print::line(&format!("wrote {}", path.display())),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

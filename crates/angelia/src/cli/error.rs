@@ -55,7 +55,11 @@ pub(crate) struct CommandError {
 
 impl CommandError {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
+        Self {
+            exit,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -116,9 +120,7 @@ impl From<EngineError> for CommandError {
             EngineError::NotFound(_)
             | EngineError::NotRunning
             | EngineError::NotPending
-            | EngineError::KeyReused(_) => {
-                Self::new(Exit::Failed, error.to_string())
-            }
+            | EngineError::KeyReused(_) => Self::new(Exit::Failed, error.to_string()),
         }
     }
 }

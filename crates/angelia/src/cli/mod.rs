@@ -4,9 +4,11 @@
 //! - [`error`]: how commands fail, and their exit codes.
 //! - [`run`]: one turn, shown to a person or printed as events.
 //! - [`sessions`], [`turns`]: what has been recorded, and what goes on.
+//! - [`approvals`]: what agents wait for, and the owner's decisions.
 //! - [`doctor`]: what is installed and what is missing.
 //! - [`config`]: the configuration file.
 
+mod approvals;
 pub(crate) mod args;
 mod config;
 mod doctor;
@@ -37,7 +39,11 @@ pub(crate) fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // `--help` and `--version` come this way too, and are no failures.
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
             let _closed = error.print();
             return exit.into();
         }
@@ -69,7 +75,10 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
         Command::Serve(args) => args.listen.clone(),
         _ => None,
     };
-    let flags: Vec<(&str, &str)> = listen.iter().map(|addr| ("listen", addr.as_str())).collect();
+    let flags: Vec<(&str, &str)> = listen
+        .iter()
+        .map(|addr| ("listen", addr.as_str()))
+        .collect();
     let app = Arc::new(App::load(environment, cli.config.as_deref(), &flags)?);
     let runtime = runtime(&command)?;
     let exit = runtime.block_on(async {
@@ -78,6 +87,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             Command::Serve(_) => crate::daemon::serve(&app).await,
             Command::Sessions(command) => sessions::run(&app, command).await,
             Command::Turns(command) => turns::run(&app, command).await,
+            Command::Approvals(command) => approvals::run(&app, command).await,
             Command::Doctor(args) => doctor::run(&app, &args).await,
             Command::Config(_) | Command::Completions { .. } => Ok(Exit::Done),
         }

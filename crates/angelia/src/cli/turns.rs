@@ -19,9 +19,10 @@ use crate::{assemble::App, records::Records};
 
 pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, CommandError> {
     match command {
-        TurnsCommand::List { list: args, session } => {
-            list(&Records::open(app)?, &args, session.as_deref()).await
-        }
+        TurnsCommand::List {
+            list: args,
+            session,
+        } => list(&Records::open(app)?, &args, session.as_deref()).await,
         TurnsCommand::Show { id, json } => show(&Records::open(app)?, parse(&id)?, json).await,
         TurnsCommand::Watch { id, json } => run::watch(app, parse(&id)?, json).await,
         TurnsCommand::Interrupt { id, kill } => {
@@ -61,7 +62,11 @@ async fn list(
 ) -> Result<Exit, CommandError> {
     let session = session.map(parse_session).transpose()?;
     let mut out = Vec::new();
-    for turn in records.store.turns(session, Page::first(args.limit)).await? {
+    for turn in records
+        .store
+        .turns(session, Page::first(args.limit))
+        .await?
+    {
         if args.json {
             print::json_line(&resources::Turn::from(&turn), &mut out)?;
         } else {
@@ -92,7 +97,12 @@ async fn show(records: &Records, id: TurnId, json: bool) -> Result<Exit, Command
         return print::bytes(&out);
     }
     let _infallible = writeln!(out, "id       {}\nsession  {}", turn.id, turn.session);
-    let _infallible = writeln!(out, "created  {}\nstatus   {}", turn.created_at, turn.state.as_str());
+    let _infallible = writeln!(
+        out,
+        "created  {}\nstatus   {}",
+        turn.created_at,
+        turn.state.as_str()
+    );
     if let Some(outcome) = turn.state.outcome() {
         let _infallible = writeln!(out, "reason   {}", outcome.reason);
         if let Status::Failed(failure) = &outcome.status {

@@ -9,6 +9,8 @@ mod connection;
 mod error;
 mod events;
 #[cfg(test)]
+pub(crate) mod stage;
+#[cfg(test)]
 mod tests;
 
 use std::{

@@ -7,18 +7,13 @@ use std::{
     time::Duration,
 };
 
-use angelia_backends::store::MemoryStore;
 use angelia_core::{
-    engine::{Engine, Limits, Parts},
     model::{
-        Answer, ApprovalKind, ApprovalRequest, Decision, EventKind, Failure, Mode, Origin,
-        SessionSpec, Status, ToolClass, TurnEvent, TurnId, Verdict,
+        Answer, ApprovalKind, Decision, EventKind, Origin, Status, TurnEvent, TurnId, Verdict,
     },
-    ports::{BoxFuture, Emitted, Ended, ProfileSummary, Profiles, TurnControl, Wanted},
+    ports::{Emitted, Ended, TurnControl},
     task::Tasks,
 };
-use angelia_frontends::http::{ApiState, OwnerToken, serve_unix};
-use angelia_testkit::puppet::{Puppet, Strings};
 use tokio::{
     io::{AsyncWriteExt, copy_bidirectional},
     net::{UnixListener, UnixStream},
@@ -26,85 +21,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{ClientError, Daemon, Events, NewSessionRequest};
-use crate::{
-    cli::error::{CommandError, Exit},
-    clock::SystemClock,
+use super::{
+    ClientError, Daemon, Events, NewSessionRequest,
+    stage::{DEADLINE, Stage, question},
 };
-
-const DEADLINE: Duration = Duration::from_secs(20);
-
-struct Stage {
-    strings: Strings,
-    engine: Engine,
-    doors: Tasks,
-    folder: tempfile::TempDir,
-}
-
-struct OneProfile;
-
-impl Profiles for OneProfile {
-    fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
-        let cwd = wanted.cwd.unwrap_or_else(|| PathBuf::from("/project"));
-        let trust = wanted.at_terminal;
-        let model = wanted.model;
-        Box::pin(async move {
-            Ok(SessionSpec {
-                trust,
-                model,
-                ..SessionSpec::new("puppet", cwd)
-            })
-        })
-    }
-
-    fn list(&self) -> Vec<ProfileSummary> {
-        vec![ProfileSummary {
-            name: "default".into(),
-            executor: "puppet".into(),
-            mode: Mode::Agent,
-            model: None,
-        }]
-    }
-}
+use crate::cli::error::{CommandError, Exit};
 
 impl Stage {
-    fn new() -> Self {
-        let (puppet, strings) = Puppet::new();
-        let engine = Engine::new(Parts {
-            store: Arc::new(MemoryStore::new()),
-            clock: Arc::new(SystemClock),
-            executors: vec![puppet],
-            limits: Limits::default(),
-            tasks: Tasks::new(),
-        });
-        let stage = Self {
-            strings,
-            engine,
-            doors: Tasks::new(),
-            folder: tempfile::tempdir().unwrap(),
-        };
-        let shared = Arc::new(ApiState {
-            engine: stage.engine.clone(),
-            profiles: Arc::new(OneProfile),
-            token: OwnerToken::new("unused"),
-            version: "1.2.3".into(),
-            config_sha256: "c0ffee".into(),
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-        });
-        let listener = UnixListener::bind(stage.socket()).unwrap();
-        serve_unix(listener, shared, &stage.doors);
-        stage
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("angelia.sock")
-    }
-
-    async fn daemon(&self) -> Daemon {
-        Daemon::connect(&self.socket()).await.unwrap()
-    }
-
     /// A second way to the same daemon: whoever goes there is cut off when the test says so.
     fn cuttable(&self) -> Line {
         let line = Line {
@@ -263,18 +186,8 @@ async fn a_turn_is_followed_decided_and_ends() {
     assert!(run.turn.options.can_ask);
     let mut events = daemon.events(turn.id, 0).await.unwrap();
     run.start().await;
-    let request = ApprovalRequest {
-        key: "key-1".into(),
-        kind: ApprovalKind::Tool,
-        tool_id: None,
-        tool_name: "brush".into(),
-        class: ToolClass::Edit,
-        subject: None,
-        title: "paint".into(),
-        detail: "red".into(),
-        input: serde_json::from_str("{}").unwrap(),
-    };
-    run.emit(vec![Emitted::Ask(request)]).await;
+    run.emit(vec![Emitted::Ask(question(ApprovalKind::Tool))])
+        .await;
     let approval = loop {
         let some = next(&mut events).await;
         if let Some(EventKind::Approval(approval)) = some.last().map(|event| &event.kind) {

@@ -133,7 +133,17 @@ fn every_command_is_a_next_start() {
 fn a_killed_run_is_cleaned_up_by_the_next_one() {
     let machine = Machine::new();
     let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
-    running.until_says("said before");
+    // Told is not yet recorded.
+    until("what was said is recorded", || {
+        let sessions = machine.list("sessions");
+        let session = sessions.first().and_then(|session| session["id"].as_str());
+        session.is_some_and(|id| {
+            let turns = machine.export(id);
+            turns
+                .iter()
+                .any(|turn| !turn.of_type("tool.started").is_empty())
+        })
+    });
     running.signal(rustix::process::Signal::KILL);
     running.wait();
     let serving = machine.serve();

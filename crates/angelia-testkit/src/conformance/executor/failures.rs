@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use angelia_core::model::{FailureKind, Verdict};
-use rustix::process::Signal;
 
 use super::{
     ExecutorFixture,
     heard::Heard,
-    processes::{agents, assert_none, signal},
+    processes::{assert_none, kill_agents},
     session::{Session, View, open, resume},
 };
 
@@ -27,14 +26,13 @@ pub async fn a_killed_agent_is_a_failed_turn_and_the_conversation_survives(
     fixture: &impl ExecutorFixture,
 ) {
     let spec = fixture.spec();
-    let kill = || signal(&agents(fixture), Signal::KILL);
     let mut session = open(fixture, &spec).await;
     let first = session.say(fixture.say("said before")).await;
 
     let words = fixture.words(2_000, Duration::from_millis(20));
     let speaking = async |view: &mut View| {
         view.until_delta().await;
-        kill();
+        kill_agents(fixture);
     };
     let heard = session.watched(words, speaking).await;
     assert_eq!(
@@ -46,7 +44,7 @@ pub async fn a_killed_agent_is_a_failed_turn_and_the_conversation_survives(
 
     let asking = async |view: &mut View| {
         view.until_asked().await;
-        kill();
+        kill_agents(fixture);
     };
     let heard = session.watched(fixture.ask("mkdir never"), asking).await;
     let mut session = survived(fixture, session, &heard, &first).await;
@@ -54,15 +52,14 @@ pub async fn a_killed_agent_is_a_failed_turn_and_the_conversation_survives(
     let tool = fixture.escaped_tool();
     let running = async |view: &mut View| {
         view.until_running(&tool).await;
-        kill();
+        kill_agents(fixture);
     };
     let heard = session.watched(tool.prompt.as_str(), running).await;
     assert!(!heard.tool_results()[0].ok, "{heard:#?}");
-    let session = survived(fixture, session, &heard, &first).await;
+    let mut session = survived(fixture, session, &heard, &first).await;
 
     // Between two turns nobody hears of it until the next one.
-    let mut session = session;
-    kill();
+    kill_agents(fixture);
     if session.is_usable() {
         let heard = session.say(fixture.say("to nobody")).await;
         assert_died(&heard);

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use angelia_core::model::Status;
-use rustix::process::Signal;
 
 use super::{
     ExecutorFixture,
     heard::Heard,
-    processes::{agents, only_agents_are_left, signal},
+    processes::{only_agents_are_left, stop_agents},
     session::{Session, View, open, resume},
 };
 
@@ -134,7 +133,7 @@ pub async fn an_agent_that_does_not_react_is_given_up(fixture: &impl ExecutorFix
         .watched(long_answer(fixture), async |view| {
             view.until_delta().await;
             // Stopped, it can answer nothing; the system keeps it so.
-            signal(&agents(fixture), Signal::STOP);
+            stop_agents(fixture).await;
             view.cancel();
         })
         .await;

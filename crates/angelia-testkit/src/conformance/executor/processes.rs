@@ -1,6 +1,6 @@
 //! Who carries the agents' mark, as the system tells it.
 
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
@@ -35,13 +35,40 @@ pub(super) fn agents(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
 }
 
 fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it may contain anything, also spaces and brackets.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok()
+    stat(&Path::new("/proc").join(pid.to_string()), 1)?
+        .parse()
+        .ok()
 }
 
-pub(super) fn signal(pids: &BTreeSet<i32>, signal: Signal) {
+/// A field of `stat`, counted from the state.
+fn stat(folder: &Path, field: usize) -> Option<String> {
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    // The name before it may contain anything, also spaces and brackets.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(field).map(str::to_owned)
+}
+
+pub(super) fn kill_agents(fixture: &impl ExecutorFixture) {
+    signal(&agents(fixture), Signal::KILL);
+}
+
+/// Makes every agent stand still. One of its threads takes the signal, and until then the others
+/// go on.
+pub(super) async fn stop_agents(fixture: &impl ExecutorFixture) {
+    let agents = agents(fixture);
+    signal(&agents, Signal::STOP);
+    let stands_still = |pid: &i32| {
+        let threads = fs::read_dir(format!("/proc/{pid}/task"));
+        let mut threads = threads.into_iter().flatten().flatten();
+        threads.all(|thread| stat(&thread.path(), 0).is_none_or(|state| state == "T"))
+    };
+    eventually("an agent does not stand still", || {
+        agents.iter().all(stands_still)
+    })
+    .await;
+}
+
+fn signal(pids: &BTreeSet<i32>, signal: Signal) {
     assert!(!pids.is_empty(), "no agent is running");
     for pid in pids {
         kill_process(Pid::from_raw(*pid).unwrap(), signal).unwrap();

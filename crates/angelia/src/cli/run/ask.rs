@@ -19,7 +19,10 @@ pub(crate) enum Typed {
 
 impl Asking {
     pub(crate) fn new(approval: Approval) -> Self {
-        Self { approval, answers: Vec::new() }
+        Self {
+            approval,
+            answers: Vec::new(),
+        }
     }
 
     /// What to print before the cursor.
@@ -29,7 +32,9 @@ impl Asking {
                 "[y]es once, for this [s]ession, [n]o, [q]uit the turn?".to_owned()
             }
             ApprovalKind::Question(questions) => {
-                let text = questions.get(self.answers.len()).map_or("", |question| &question.text);
+                let text = questions
+                    .get(self.answers.len())
+                    .map_or("", |question| &question.text);
                 format!("{text} (number or text; empty line to decline)")
             }
         }
@@ -52,7 +57,10 @@ impl Asking {
                         .ok()
                         .and_then(|number| question.options.get(number.checked_sub(1)?))
                         .map_or_else(|| line.into(), |option| option.label.clone());
-                    self.answers.push(Answer { question: question.text.clone(), answer: chosen });
+                    self.answers.push(Answer {
+                        question: question.text.clone(),
+                        answer: chosen,
+                    });
                 }
                 if self.answers.len() < questions.len() {
                     return Typed::More;
@@ -100,7 +108,10 @@ mod tests {
         for line in ["", "maybe", "ye", "1"] {
             assert_eq!(asking.typed(line), Typed::More, "{line:?}");
         }
-        assert_eq!(asking.typed(" Y "), Typed::Decided(Decision::new(Verdict::Once, "owner")));
+        assert_eq!(
+            asking.typed(" Y "),
+            Typed::Decided(Decision::new(Verdict::Once, "owner"))
+        );
     }
 
     #[test]
@@ -109,16 +120,28 @@ mod tests {
             text: text.into(),
             header: "".into(),
             options: vec![
-                QuestionOption { label: "red".into(), description: "".into() },
-                QuestionOption { label: "blue".into(), description: "".into() },
+                QuestionOption {
+                    label: "red".into(),
+                    description: "".into(),
+                },
+                QuestionOption {
+                    label: "blue".into(),
+                    description: "".into(),
+                },
             ],
             multiple: false,
         };
         let kind = ApprovalKind::Question([question("Colour?"), question("Trim?")].into());
         let mut asking = asking(kind);
         assert_eq!(asking.typed("2"), Typed::More);
-        let Typed::Decided(decision) = asking.typed("gold") else { panic!("two answers were given") };
-        let answers: Vec<_> = decision.answers.iter().map(|a| (&*a.question, &*a.answer)).collect();
+        let Typed::Decided(decision) = asking.typed("gold") else {
+            panic!("two answers were given")
+        };
+        let answers: Vec<_> = decision
+            .answers
+            .iter()
+            .map(|a| (&*a.question, &*a.answer))
+            .collect();
         assert_eq!(answers, [("Colour?", "blue"), ("Trim?", "gold")]);
     }
 }

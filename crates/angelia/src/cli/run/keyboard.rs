@@ -28,7 +28,10 @@ impl Keyboard {
                 }
             }
         };
-        std::thread::Builder::new().name("keyboard".to_owned()).spawn(read).ok()?;
+        std::thread::Builder::new()
+            .name("keyboard".to_owned())
+            .spawn(read)
+            .ok()?;
         Some(Self { lines })
     }
 

@@ -23,6 +23,7 @@ use angelia_core::model::{EventKind, Outcome, Status, TurnEvent, TurnId};
 use angelia_frontends::event_json::write_event;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+pub(crate) use self::place::Place;
 use self::{
     ask::{Asking, Typed},
     keyboard::Keyboard,
@@ -31,7 +32,6 @@ use self::{
     show::Show,
     signals::{Wish, Wishes},
 };
-pub(crate) use self::place::Place;
 use super::{
     args::RunArgs,
     error::{CommandError, Exit},
@@ -45,7 +45,7 @@ pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandEr
     let json = args.json;
     match turn(app, args).await {
         Ok(outcome) => Ok(exit_of(&outcome)),
-        Err(error) if json => report_as_event(error),
+        Err(error) if json => report_as_event(&error),
         Err(error) => Err(error),
     }
 }
@@ -58,7 +58,11 @@ async fn turn(app: &Arc<App>, args: RunArgs) -> Result<Outcome, CommandError> {
     let asks = !json && io::stderr().is_terminal();
     let keyboard = if asks { Keyboard::open() } else { None };
     let place = Place::find(app).await?;
-    let request = place::Request { args, text, can_ask: keyboard.is_some() };
+    let request = place::Request {
+        args,
+        text,
+        can_ask: keyboard.is_some(),
+    };
     let outcome = match place.submit(request).await {
         Ok(turn) => follow(app, turn, json, Some(wishes), keyboard).await,
         Err(error) => Err(error),
@@ -228,8 +232,8 @@ fn exit_of(outcome: &Outcome) -> Exit {
 }
 
 /// A turn that could not even be submitted is still one `turn.finished` for whoever reads events.
-fn report_as_event(error: CommandError) -> Result<Exit, CommandError> {
-    let event = prompt::unsubmitted(&error);
+fn report_as_event(error: &CommandError) -> Result<Exit, CommandError> {
+    let event = prompt::unsubmitted(error);
     let mut line = Vec::new();
     write_event(&event, &mut line);
     line.push(b'\n');

@@ -10,6 +10,7 @@ use angelia_core::{
     },
     ports::{Profiles as _, StoreError, Wanted},
 };
+use angelia_frontends::http::resources::Session;
 use tokio::time::Instant;
 
 use crate::{
@@ -60,7 +61,9 @@ impl Place {
         } else {
             return Some(daemon);
         };
-        print::note(&format!("angelia: the running daemon {reason}; working without it"));
+        print::note(&format!(
+            "angelia: the running daemon {reason}; working without it"
+        ));
         None
     }
 
@@ -75,12 +78,18 @@ impl Place {
         match self {
             Self::Here(local) => {
                 let watch = local.engine.watch(turn, 0).await?;
-                let source = Source::Here { engine: local.engine.clone(), watch };
+                let source = Source::Here {
+                    engine: local.engine.clone(),
+                    watch,
+                };
                 Ok(RunningTurn { turn, source })
             }
             Self::Daemon(daemon) => {
                 let events = Box::new(daemon.events(turn, 0).await?);
-                let source = Source::Daemon { daemon: daemon.clone(), events };
+                let source = Source::Daemon {
+                    daemon: daemon.clone(),
+                    events,
+                };
                 Ok(RunningTurn { turn, source })
             }
         }
@@ -114,15 +123,17 @@ fn caller_cwd() -> Option<PathBuf> {
 
 /// A folder named on the command line means what it means to a shell.
 fn absolute(path: &PathBuf) -> Result<PathBuf, CommandError> {
-    std::path::absolute(path).map_err(|error| {
-        CommandError::usage(format!("cannot work in {}: {error}", path.display()))
-    })
+    std::path::absolute(path)
+        .map_err(|error| CommandError::usage(format!("cannot work in {}: {error}", path.display())))
 }
 
 async fn submit_here(local: &Local, request: Request) -> Result<RunningTurn, CommandError> {
     let engine = &local.engine;
     let session = session_here(local, &request.args, request.can_ask).await?;
-    let options = TurnOptions { origin: Origin::Owner, can_ask: request.can_ask };
+    let options = TurnOptions {
+        origin: Origin::Owner,
+        can_ask: request.can_ask,
+    };
     let input = vec![Content::text(request.text)];
     let patience = Instant::now() + PATIENCE;
     let submitted = loop {
@@ -134,8 +145,14 @@ async fn submit_here(local: &Local, request: Request) -> Result<RunningTurn, Com
             submitted => break submitted?,
         }
     };
-    let source = Source::Here { engine: engine.clone(), watch: submitted.watch };
-    Ok(RunningTurn { turn: submitted.turn, source })
+    let source = Source::Here {
+        engine: engine.clone(),
+        watch: submitted.watch,
+    };
+    Ok(RunningTurn {
+        turn: submitted.turn,
+        source,
+    })
 }
 
 async fn session_here(
@@ -151,7 +168,10 @@ async fn session_here(
             fits(args, &session.spec.profile, session.spec.model.as_deref())?;
             return Ok(id);
         }
-        let external = ExternalName { scope: SCOPE.into(), name: wanted.as_str().into() };
+        let external = ExternalName {
+            scope: SCOPE.into(),
+            name: wanted.as_str().into(),
+        };
         if let Some(id) = engine.named(&external).await? {
             let session = engine.session(id).await?;
             fits(args, &session.spec.profile, session.spec.model.as_deref())?;
@@ -167,7 +187,13 @@ async fn session_here(
         at_terminal,
     };
     let spec = local.profiles.spec(wanted).await?;
-    let session = engine.create_session(NewSession { spec, title: None, name }).await?;
+    let session = engine
+        .create_session(NewSession {
+            spec,
+            title: None,
+            name,
+        })
+        .await?;
     Ok(session.id)
 }
 
@@ -183,48 +209,58 @@ fn fits(args: &RunArgs, profile: &str, model: Option<&str>) -> Result<(), Comman
     } else {
         return Ok(());
     };
-    Err(CommandError::new(Exit::Usage, format!("the session was begun with {what} and keeps it"))
-        .with_hint("leave the option out, or begin another session"))
+    Err(CommandError::new(
+        Exit::Usage,
+        format!("the session was begun with {what} and keeps it"),
+    )
+    .with_hint("leave the option out, or begin another session"))
 }
 
-async fn submit_to_daemon(
-    daemon: &Daemon,
-    request: Request,
-) -> Result<RunningTurn, CommandError> {
+async fn submit_to_daemon(daemon: &Daemon, request: Request) -> Result<RunningTurn, CommandError> {
     let args = &request.args;
-    let session = match &args.session {
-        Some(id) if id.parse::<SessionId>().is_ok() => {
-            let session = daemon.session(id).await?;
+    let session = match known_to_daemon(daemon, args.session.as_deref()).await? {
+        Some(session) => {
             fits(args, &session.profile, session.model.as_deref())?;
             session
         }
-        name => {
-            let known = match name {
-                Some(name) => daemon.named(name).await?,
-                None => None,
-            };
-            match known {
-                Some(session) => {
-                    fits(args, &session.profile, session.model.as_deref())?;
-                    session
-                }
-                None => {
-                    let new = NewSessionRequest {
-                        profile: args.profile.clone(),
-                        cwd: args.cwd.as_ref().map(absolute).transpose()?,
-                        caller_cwd: caller_cwd(),
-                        model: args.model.clone(),
-                        name: name.clone(),
-                        at_terminal: request.can_ask,
-                    };
-                    daemon.create_session(&new).await?
-                }
-            }
-        }
+        None => daemon.create_session(&new_session(&request)?).await?,
     };
-    let turn = daemon.submit(session.id, &request.text, request.can_ask).await?.id;
+    let turn = daemon
+        .submit(session.id, &request.text, request.can_ask)
+        .await?
+        .id;
     let events = Box::new(daemon.events(turn, 0).await?);
-    Ok(RunningTurn { turn, source: Source::Daemon { daemon: daemon.clone(), events } })
+    Ok(RunningTurn {
+        turn,
+        source: Source::Daemon {
+            daemon: daemon.clone(),
+            events,
+        },
+    })
+}
+
+/// The session that `-s` names, by its id or by a name given before.
+async fn known_to_daemon(
+    daemon: &Daemon,
+    session: Option<&str>,
+) -> Result<Option<Session>, CommandError> {
+    Ok(match session {
+        Some(id) if id.parse::<SessionId>().is_ok() => Some(daemon.session(id).await?),
+        Some(name) => daemon.named(name).await?,
+        None => None,
+    })
+}
+
+fn new_session(request: &Request) -> Result<NewSessionRequest, CommandError> {
+    let args = &request.args;
+    Ok(NewSessionRequest {
+        profile: args.profile.clone(),
+        cwd: args.cwd.as_ref().map(absolute).transpose()?,
+        caller_cwd: caller_cwd(),
+        model: args.model.clone(),
+        name: args.session.clone(),
+        at_terminal: request.can_ask,
+    })
 }
 
 /// A turn that this command follows.
@@ -268,12 +304,14 @@ impl RunningTurn {
     /// Asks the turn to stop. That it is over already is no failure.
     pub(crate) async fn stop(&self, kill: bool) {
         let stopped = match &self.source {
-            Source::Here { engine, .. } => {
-                engine.interrupt(self.turn, kill).await.map_err(|error| error.to_string())
-            }
-            Source::Daemon { daemon, .. } => {
-                daemon.interrupt(self.turn, kill).await.map_err(|error| error.to_string())
-            }
+            Source::Here { engine, .. } => engine
+                .interrupt(self.turn, kill)
+                .await
+                .map_err(|error| error.to_string()),
+            Source::Daemon { daemon, .. } => daemon
+                .interrupt(self.turn, kill)
+                .await
+                .map_err(|error| error.to_string()),
         };
         if let Err(error) = stopped {
             tracing::debug!(error, "the turn could not be stopped");
@@ -283,12 +321,14 @@ impl RunningTurn {
     /// Passes a decision on. That somebody else was faster is no failure.
     pub(crate) async fn decide(&self, approval: ApprovalId, decision: Decision) {
         let decided = match &self.source {
-            Source::Here { engine, .. } => {
-                engine.decide(approval, decision).await.map_err(|error| error.to_string())
-            }
-            Source::Daemon { daemon, .. } => {
-                daemon.decide(approval, &decision).await.map_err(|error| error.to_string())
-            }
+            Source::Here { engine, .. } => engine
+                .decide(approval, decision)
+                .await
+                .map_err(|error| error.to_string()),
+            Source::Daemon { daemon, .. } => daemon
+                .decide(approval, &decision)
+                .await
+                .map_err(|error| error.to_string()),
         };
         if let Err(error) = decided {
             tracing::debug!(error, "the decision came too late");

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt::Write as _,
     io::{self, Write},
 };
 
@@ -45,13 +46,16 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
                 }
                 Ok(())
             }
-            EventKind::Delta { block, channel: TextChannel::Answer, text } => {
-                self.delta(*block, text)
-            }
-            EventKind::Block { block, channel: TextChannel::Answer, text } => {
-                self.block(*block, text)
-            }
-            EventKind::Delta { .. } | EventKind::Block { .. } => Ok(()),
+            EventKind::Delta {
+                block,
+                channel: TextChannel::Answer,
+                text,
+            } => self.delta(*block, text),
+            EventKind::Block {
+                block,
+                channel: TextChannel::Answer,
+                text,
+            } => self.block(*block, text),
             EventKind::ToolCall(call) => {
                 // Most titles begin with the tool's name; a command speaks for itself.
                 let title = match call.class {
@@ -94,7 +98,11 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
                 let line = format!("→ {} (by {})", resolution.verdict.as_str(), resolution.by);
                 self.progress(Tone::Faint, &line)
             }
-            EventKind::Usage(_) | EventKind::Native { .. } => Ok(()),
+            // Reasoning is for those who ask for the events.
+            EventKind::Delta { .. }
+            | EventKind::Block { .. }
+            | EventKind::Usage(_)
+            | EventKind::Native { .. } => Ok(()),
             EventKind::Finished(outcome) => self.finished(outcome),
         }
     }
@@ -120,7 +128,10 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
     /// said again.
     fn block(&mut self, block: BlockId, text: &str) -> io::Result<()> {
         let printed = self.printed.remove(&block).unwrap_or_default();
-        if let Some(rest) = text.strip_prefix(printed.as_str()).filter(|_| !text.is_empty()) {
+        if let Some(rest) = text
+            .strip_prefix(printed.as_str())
+            .filter(|_| !text.is_empty())
+        {
             if printed.is_empty() {
                 self.separate()?;
             }
@@ -140,11 +151,16 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
     /// Blocks of the answer are paragraphs.
     fn separate(&mut self) -> io::Result<()> {
         self.screen.end_line()?;
-        if self.said_something { self.screen.text("\n") } else { Ok(()) }
+        if self.said_something {
+            self.screen.text("\n")
+        } else {
+            Ok(())
+        }
     }
 
     fn approval(&mut self, approval: &Approval) -> io::Result<()> {
-        self.screen.line(Tone::Bold, &format!("? {}", approval.title))?;
+        self.screen
+            .line(Tone::Bold, &format!("? {}", approval.title))?;
         let questions = match &approval.kind {
             ApprovalKind::Tool => return self.screen.line(Tone::Faint, &approval.detail),
             ApprovalKind::Question(questions) => questions,
@@ -170,7 +186,10 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
         match &outcome.status {
             Status::Completed => {}
             Status::Partial => {
-                self.screen.line(Tone::Warning, &format!("partial answer: {}", outcome.reason))?;
+                self.screen.line(
+                    Tone::Warning,
+                    &format!("partial answer: {}", outcome.reason),
+                )?;
             }
             Status::Interrupted => {
                 let line = match &*outcome.reason {
@@ -180,13 +199,15 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
                 self.screen.line(Tone::Warning, &line)?;
             }
             Status::Failed(failure) => {
-                self.screen.line(Tone::Warning, &format!("angelia: {}", failure.message))?;
+                self.screen
+                    .line(Tone::Warning, &format!("angelia: {}", failure.message))?;
                 if let Some(hint) = &failure.hint {
                     self.screen.line(Tone::Faint, &format!("  hint: {hint}"))?;
                 }
             }
             Status::Parked { resumes_at } => {
-                self.screen.line(Tone::Warning, &format!("parked until {resumes_at}"))?;
+                self.screen
+                    .line(Tone::Warning, &format!("parked until {resumes_at}"))?;
             }
         }
         if self.screen.live {
@@ -198,7 +219,11 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
 
     /// A line that only matters to somebody who is looking.
     fn progress(&mut self, tone: Tone, text: &str) -> io::Result<()> {
-        if self.screen.live { self.screen.line(tone, text) } else { Ok(()) }
+        if self.screen.live {
+            self.screen.line(tone, text)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -209,10 +234,11 @@ fn footer(usage: &Usage) -> String {
         usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens,
     );
     if let Some(cost) = usage.cost_usd {
-        text.push_str(&format!(" · ${cost:.4}"));
+        // Writing to a string cannot fail.
+        let _infallible = write!(text, " · ${cost:.4}");
     }
     if let Some(lane) = &usage.lane {
-        text.push_str(&format!(" · {lane}"));
+        let _infallible = write!(text, " · {lane}");
     }
     text
 }
@@ -242,15 +268,26 @@ mod tests {
             show.event(&event).unwrap();
         }
         drop(show);
-        (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+        (
+            String::from_utf8(out).unwrap(),
+            String::from_utf8(err).unwrap(),
+        )
     }
 
     fn delta(block: BlockId, text: &str) -> EventKind {
-        EventKind::Delta { block, channel: TextChannel::Answer, text: text.into() }
+        EventKind::Delta {
+            block,
+            channel: TextChannel::Answer,
+            text: text.into(),
+        }
     }
 
     fn block(block: BlockId, text: &str) -> EventKind {
-        EventKind::Block { block, channel: TextChannel::Answer, text: text.into() }
+        EventKind::Block {
+            block,
+            channel: TextChannel::Answer,
+            text: text.into(),
+        }
     }
 
     fn finished(text: &str) -> EventKind {
@@ -264,13 +301,25 @@ mod tests {
 
     #[test]
     fn deltas_stream_and_the_block_only_adds_what_is_missing() {
-        let kinds = vec![delta(0, "Hel"), delta(0, "lo"), block(0, "Hello!"), block(1, "Two"), finished("Two")];
+        let kinds = vec![
+            delta(0, "Hel"),
+            delta(0, "lo"),
+            block(0, "Hello!"),
+            block(1, "Two"),
+            finished("Two"),
+        ];
         assert_eq!(shown(true, kinds).0, "Hello!\n\nTwo\n");
     }
 
     #[test]
     fn a_pipe_gets_whole_blocks_only() {
-        let kinds = vec![delta(0, "wrong sta"), block(0, ""), delta(1, "Right"), block(1, "Right"), finished("Right")];
+        let kinds = vec![
+            delta(0, "wrong sta"),
+            block(0, ""),
+            delta(1, "Right"),
+            block(1, "Right"),
+            finished("Right"),
+        ];
         let (out, err) = shown(false, kinds);
         assert_eq!(out, "Right\n");
         assert_eq!(err, "");
@@ -278,7 +327,12 @@ mod tests {
 
     #[test]
     fn withdrawn_text_is_said_to_be_withdrawn() {
-        let kinds = vec![delta(0, "wrong"), block(0, ""), block(1, "right"), finished("right")];
+        let kinds = vec![
+            delta(0, "wrong"),
+            block(0, ""),
+            block(1, "right"),
+            finished("right"),
+        ];
         let (out, err) = shown(true, kinds);
         assert_eq!(out, "wrong\nright\n");
         assert!(err.contains("withdrawn"), "{err}");

@@ -25,7 +25,7 @@ listen: '[::1]:0'
 claude_code_bridge: {enabled: true, allowed_tools: ['Bash(git *)', 'mcp__a__*']}
 profiles:
   'on': {model: '1.0', executor: claude, tools: []}
-  b.c-d: {model: 'with # and \"quotes\"', cwd: '/tmp/a b'}
+  b.c-d: {model: 'with # and \"quotes\"', cwd: '/srv/a b'}
 executors: {claude: {billing: api_key}}
 ";
     let place = Place::with_file(text);

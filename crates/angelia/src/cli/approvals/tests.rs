@@ -1,0 +1,427 @@
+//! The commands against a daemon's frontend on a real socket.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use angelia_core::{
+    model::{
+        Approval, ApprovalId, ApprovalKind, ApprovalRequest, Decision, EventKind, Question,
+        QuestionOption, Verdict,
+    },
+    ports::{Emitted, Store, TurnControl},
+};
+use angelia_testkit::{
+    conformance::store::{event, stored_turn},
+    puppet::Run,
+};
+use clap::Parser as _;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::{Wish, decide, find, list, parse};
+use crate::{
+    cli::{
+        args::{ApprovalsCommand, Cli, Command, ListArgs},
+        error::{CommandError, Exit},
+    },
+    client::{
+        Daemon, NewSessionRequest,
+        stage::{DEADLINE, Stage, question},
+    },
+};
+
+const LIST: ListArgs = ListArgs {
+    limit: 20,
+    json: false,
+};
+
+/// A turn that waits for this to be decided.
+async fn asking(stage: &Stage, daemon: &Daemon, request: ApprovalRequest) -> (Run, ApprovalId) {
+    let session = daemon
+        .create_session(&NewSessionRequest::default())
+        .await
+        .unwrap();
+    let turn = daemon.submit(session.id, "paint it", true).await.unwrap();
+    let run = stage.strings.next_run().await;
+    let mut events = daemon.events(turn.id, 0).await.unwrap();
+    run.start().await;
+    run.emit(vec![Emitted::Ask(request)]).await;
+    loop {
+        let some = timeout(DEADLINE, events.next()).await.unwrap();
+        for event in some.unwrap().unwrap() {
+            if let EventKind::Approval(approval) = event.kind {
+                return (run, approval.id);
+            }
+        }
+    }
+}
+
+async fn told(run: &mut Run) -> Decision {
+    let control = timeout(DEADLINE, run.io.control.recv()).await.unwrap();
+    match control {
+        Some(TurnControl::Decide { decision, .. }) => decision,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn colours() -> ApprovalKind {
+    let one = |text: &str, header: &str, multiple| Question {
+        text: text.into(),
+        header: header.into(),
+        options: ["red", "blue"]
+            .map(|label| QuestionOption {
+                label: label.into(),
+                description: "as described".into(),
+            })
+            .into(),
+        multiple,
+    };
+    ApprovalKind::Question(Arc::from([
+        one("Which colour=tone?", "Colour", false),
+        one("Trim?", "Trim", true),
+    ]))
+}
+
+fn words(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+async fn listed(stage: &Stage, args: &ListArgs, all: bool) -> String {
+    String::from_utf8(list(&*stage.store, args, all).await.unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn every_decision_reaches_the_agent() {
+    let stage = Stage::new();
+    let daemon = stage.daemon().await;
+    let note = || Some("wash the brush".to_owned());
+    let cases = [
+        (
+            Wish::allow(false, None, vec![]),
+            Verdict::Once,
+            "approved: paint",
+        ),
+        (
+            Wish::allow(true, note(), vec![]),
+            Verdict::Session,
+            "approved: paint",
+        ),
+        (Wish::refuse(false, note()), Verdict::Deny, "denied: paint"),
+        (Wish::refuse(true, None), Verdict::Stop, "denied: paint"),
+    ];
+    for (wish, verdict, said) in cases {
+        let (mut run, id) = asking(&stage, &daemon, question(ApprovalKind::Tool)).await;
+        let done = decide(&*stage.store, Some(&daemon), id, &wish).await;
+        assert_eq!(done.unwrap(), said);
+        let decision = told(&mut run).await;
+        assert_eq!(decision.verdict, verdict);
+        assert_eq!(decision.by.as_ref(), "owner");
+        assert_eq!(decision.note, wish_note(&wish));
+        // Too late for another one, and it is said by whom it was decided.
+        let late = decide(&*stage.store, Some(&daemon), id, &wish).await;
+        let late = late.unwrap_err();
+        assert_eq!(late.exit, Exit::Failed);
+        let expected = format!("decided already: {} by owner", verdict.as_str());
+        assert!(late.message.contains(&expected), "{late}");
+        run.complete("done");
+    }
+    assert_eq!(listed(&stage, &LIST, false).await, "");
+    assert_eq!(listed(&stage, &LIST, true).await.lines().count(), 4);
+}
+
+fn wish_note(wish: &Wish) -> Option<Arc<str>> {
+    format!("{wish:?}")
+        .contains("wash the brush")
+        .then(|| "wash the brush".into())
+}
+
+#[tokio::test]
+async fn questions_are_answered_by_text_heading_or_number() {
+    let stage = Stage::new();
+    let daemon = stage.daemon().await;
+    let cases = [
+        (
+            words(&["Which colour=tone?=gold", "Trim?=2"]),
+            ["gold", "blue"],
+        ),
+        (words(&["2= none ", "Colour=1"]), ["red", "none"]),
+        (
+            words(&["1=a=b", "Trim=1", "2=black", "2=2"]),
+            ["a=b", "red, black, blue"],
+        ),
+    ];
+    for (typed, expected) in cases {
+        let (mut run, id) = asking(&stage, &daemon, question(colours())).await;
+        let wish = Wish::allow(false, None, typed);
+        decide(&*stage.store, Some(&daemon), id, &wish)
+            .await
+            .unwrap();
+        let mut answers = told(&mut run).await.answers;
+        answers.sort_by_key(|one| one.question.starts_with("Trim"));
+        let questions: Vec<_> = answers.iter().map(|one| &*one.question).collect();
+        assert_eq!(questions, ["Which colour=tone?", "Trim?"]);
+        let answers: Vec<_> = answers.iter().map(|one| &*one.answer).collect();
+        assert_eq!(answers, expected);
+        run.complete("done");
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_question_is_not_sent() {
+    let stage = Stage::new();
+    let daemon = stage.daemon().await;
+    let (mut run, id) = asking(&stage, &daemon, question(colours())).await;
+    let cases = [
+        (false, words(&[]), "no answer yet", "Which colour=tone?=…"),
+        (false, words(&["1=red"]), "no answer yet", "Trim?=…"),
+        (false, words(&["red"]), "none of the questions", "Trim?=…"),
+        (false, words(&["1=", "2=x"]), "none of the questions", ""),
+        (false, words(&["1=a", "1=b", "2=c"]), "takes one answer", ""),
+        (true, words(&["1=a", "2=c"]), "answered once", "--session"),
+    ];
+    for (session, typed, message, hint) in cases {
+        let wish = Wish::allow(session, None, typed);
+        let error = decide(&*stage.store, Some(&daemon), id, &wish).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.exit, Exit::Usage, "{error}");
+        assert!(error.message.contains(message), "{error}");
+        assert!(error.hint.unwrap().contains(hint));
+    }
+    // A refusal needs no answers.
+    let wish = Wish::refuse(false, None);
+    decide(&*stage.store, Some(&daemon), id, &wish)
+        .await
+        .unwrap();
+    assert_eq!(told(&mut run).await.verdict, Verdict::Deny);
+    run.complete("done");
+
+    let (_run, id) = asking(&stage, &daemon, question(ApprovalKind::Tool)).await;
+    let wish = Wish::allow(false, None, words(&["yes"]));
+    let error = decide(&*stage.store, Some(&daemon), id, &wish).await;
+    assert_eq!(error.unwrap_err().exit, Exit::Usage);
+}
+
+#[test]
+fn a_question_that_is_alone_needs_no_name() {
+    let ApprovalKind::Question(questions) = colours() else {
+        unreachable!();
+    };
+    let approval = Approval {
+        id: ApprovalId::from_uuid(Uuid::nil()),
+        kind: ApprovalKind::Question(Arc::from([questions[0].clone()])),
+        tool_id: None,
+        tool_name: "ask".into(),
+        title: "t".into(),
+        detail: "d".into(),
+        expires_at: jiff::Timestamp::UNIX_EPOCH,
+    };
+    for (typed, answer) in [
+        ("2", "blue"),
+        ("a=b", "a=b"),
+        ("1=1", "red"),
+        ("gold", "gold"),
+    ] {
+        let wish = Wish::allow(false, None, words(&[typed]));
+        let decision = wish.decision(&approval).unwrap();
+        assert_eq!(&*decision.answers[0].answer, answer, "{typed}");
+    }
+}
+
+/// What another process would have recorded: a turn of its own that waits.
+async fn recorded_elsewhere(store: &dyn Store) -> ApprovalId {
+    let (lease, turn) = stored_turn(store).await;
+    let approval = Approval {
+        id: ApprovalId::from_uuid(Uuid::now_v7()),
+        kind: ApprovalKind::Tool,
+        tool_id: None,
+        tool_name: "shell".into(),
+        title: "rm \u{1b}[2J -rf".into(),
+        detail: "in /project\nall\rof it".into(),
+        expires_at: jiff::Timestamp::UNIX_EPOCH,
+    };
+    let id = approval.id;
+    let asked = vec![event(&turn, 1, EventKind::Approval(approval))];
+    store.append(&lease, asked).await.unwrap().await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn what_no_daemon_runs_is_decided_where_it_runs() {
+    let stage = Stage::new();
+    let daemon = stage.daemon().await;
+    let id = recorded_elsewhere(&*stage.store).await;
+    for daemon in [None, Some(&daemon)] {
+        let wish = Wish::allow(false, None, vec![]);
+        let error = decide(&*stage.store, daemon, id, &wish).await.unwrap_err();
+        assert_eq!(error.exit, Exit::Failed);
+        assert_eq!(error.message, "its turn does not run in a daemon");
+        assert!(
+            error
+                .hint
+                .unwrap()
+                .contains("the terminal where `angelia run`")
+        );
+    }
+    for unknown in [Uuid::nil(), Uuid::max(), Uuid::now_v7()] {
+        let error = find(&*stage.store, ApprovalId::from_uuid(unknown)).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.exit, Exit::Failed);
+        assert_eq!(error.message, "no such approval");
+    }
+    assert_eq!(parse("yes").unwrap_err().exit, Exit::Usage);
+}
+
+#[tokio::test]
+async fn lists_tell_what_is_to_be_decided() {
+    let stage = Stage::new();
+    let daemon = stage.daemon().await;
+    let first = recorded_elsewhere(&*stage.store).await;
+    let (mut run, second) = asking(&stage, &daemon, question(colours())).await;
+    let text = listed(&stage, &LIST, false).await;
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with(&second.to_string()), "{text}");
+    assert!(lines[0].contains("pending") && lines[0].ends_with("brush  paint"));
+    assert_eq!(
+        lines[1..5],
+        [
+            "    red",
+            "    1. Which colour=tone?",
+            "       1. red  as described",
+            "       2. blue  as described",
+        ]
+    );
+    assert_eq!(lines[5], "    2. Trim? (one or several)");
+    assert!(lines[8].starts_with("    turn ") && lines[8].contains("declined at"));
+    // Nothing an agent wrote moves the cursor.
+    assert!(lines[9].starts_with(&first.to_string()), "{text}");
+    assert!(lines[9].ends_with("rm  [2J -rf"), "{text}");
+    assert_eq!(lines[10..12], ["    in /project", "    all of it"]);
+    assert!(!text.contains(['\u{1b}', '\r']));
+
+    let wish = Wish::refuse(false, None);
+    decide(&*stage.store, Some(&daemon), second, &wish)
+        .await
+        .unwrap();
+    told(&mut run).await;
+    let pending = listed(&stage, &LIST, false).await;
+    assert!(!pending.contains(&second.to_string()), "{pending}");
+    let all = listed(&stage, &LIST, true).await;
+    assert!(all.contains("deny by owner"), "{all}");
+
+    let json = ListArgs {
+        limit: 1,
+        json: true,
+    };
+    let json = listed(&stage, &json, true).await;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["id"], second.to_string());
+    assert_eq!(json["kind"], "question");
+    assert_eq!(json["tool"], "brush");
+    assert_eq!(json["choices"], serde_json::json!(["once", "deny", "stop"]));
+    assert_eq!(json["questions"][1]["multiple"], true);
+    assert_eq!(json["decided"]["by"], "owner");
+}
+
+/// Passes bytes on to the daemon, as a program that an agent has started.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the other end of the socket must be another process"
+)]
+fn relay(from: &Path, to: &Path) -> tokio::process::Child {
+    const RELAY: &str = "
+import os, socket, threading
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(os.environ['FROM'])
+listener.listen()
+def copy(a, b):
+    while piece := a.recv(65536):
+        b.sendall(piece)
+    b.shutdown(socket.SHUT_WR)
+while True:
+    near, _ = listener.accept()
+    far = socket.socket(socket.AF_UNIX)
+    far.connect(os.environ['TO'])
+    for ends in [(near, far), (far, near)]:
+        threading.Thread(target=copy, args=ends, daemon=True).start()
+";
+    tokio::process::Command::new("python3")
+        .args(["-c", RELAY])
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("ANGELIA_AGENT", "home:owner:agent")
+        .env("FROM", from)
+        .env("TO", to)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_agent_cannot_approve_what_it_asks_for() {
+    let stage = Stage::new();
+    let owner = stage.daemon().await;
+    let (mut run, id) = asking(&stage, &owner, question(ApprovalKind::Tool)).await;
+    let socket = stage.folder.path().join("relay.sock");
+    let _relay = relay(&socket, &stage.socket());
+    let connected = async {
+        loop {
+            if let Some(daemon) = Daemon::connect(&socket).await {
+                return daemon;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let agent = timeout(DEADLINE, connected).await.unwrap();
+    for wish in [Wish::allow(false, None, vec![]), Wish::refuse(false, None)] {
+        let refused: CommandError = decide(&*stage.store, Some(&agent), id, &wish)
+            .await
+            .unwrap_err();
+        assert_eq!(refused.exit, Exit::Failed);
+        assert_eq!(refused.message, "an agent's process cannot decide");
+        let hint = refused.hint.unwrap();
+        assert!(
+            hint.contains("a terminal that no agent has started"),
+            "{hint}"
+        );
+    }
+    // It still waits for the owner.
+    let wish = Wish::allow(false, None, vec![]);
+    decide(&*stage.store, Some(&owner), id, &wish)
+        .await
+        .unwrap();
+    assert_eq!(told(&mut run).await.verdict, Verdict::Once);
+    run.complete("done");
+}
+
+#[test]
+fn the_command_line_is_understood() {
+    let parsed = |line: &str| {
+        let words = line.split(' ');
+        Cli::try_parse_from(["angelia", "approvals"].into_iter().chain(words))
+    };
+    let Command::Approvals(ApprovalsCommand::Approve { id, answers, .. }) =
+        parsed("approve ID --session --note n --answer a=b --answer c")
+            .unwrap()
+            .command
+    else {
+        panic!("approve");
+    };
+    assert_eq!((id.as_str(), answers), ("ID", words(&["a=b", "c"])));
+    for good in [
+        "list",
+        "list --all --json -n 5",
+        "deny ID --stop --note no",
+        "approve ID",
+    ] {
+        assert!(parsed(good).is_ok(), "{good}");
+    }
+    for bad in [
+        "approve",
+        "deny",
+        "approve ID --stop",
+        "deny ID --answer a",
+        "allow ID",
+    ] {
+        assert!(parsed(bad).is_err(), "{bad}");
+    }
+}

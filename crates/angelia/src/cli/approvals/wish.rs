@@ -1,0 +1,127 @@
+//! From what was typed to a decision that fits the question.
+
+use angelia_core::model::{Answer, Approval, ApprovalKind, Decision, Question, Verdict};
+
+use crate::cli::error::CommandError;
+
+/// What the owner typed.
+#[derive(Debug)]
+pub(super) struct Wish {
+    verdict: Verdict,
+    note: Option<String>,
+    answers: Vec<String>,
+}
+
+impl Wish {
+    pub(super) fn allow(session: bool, note: Option<String>, answers: Vec<String>) -> Self {
+        let verdict = if session {
+            Verdict::Session
+        } else {
+            Verdict::Once
+        };
+        Self {
+            verdict,
+            note,
+            answers,
+        }
+    }
+
+    pub(super) fn refuse(stop: bool, note: Option<String>) -> Self {
+        let verdict = if stop { Verdict::Stop } else { Verdict::Deny };
+        Self {
+            verdict,
+            note,
+            answers: Vec::new(),
+        }
+    }
+
+    /// Fails where what was typed does not answer what was asked.
+    pub(super) fn decision(&self, approval: &Approval) -> Result<Decision, CommandError> {
+        if !approval.kind.choices().contains(&self.verdict) {
+            return Err(
+                CommandError::usage("a question is answered once").with_hint("leave --session out")
+            );
+        }
+        let mut decision = Decision::new(self.verdict, "owner");
+        decision.note = self.note.as_deref().map(Into::into);
+        match &approval.kind {
+            ApprovalKind::Tool if !self.answers.is_empty() => {
+                return Err(CommandError::usage("nothing was asked that has an answer")
+                    .with_hint("leave --answer out; `--note` tells the agent something"));
+            }
+            ApprovalKind::Question(questions) if self.verdict.allows() => {
+                decision.answers = answers(questions, &self.answers)?;
+            }
+            ApprovalKind::Tool | ApprovalKind::Question(_) => {}
+        }
+        Ok(decision)
+    }
+}
+
+/// Every question gets its answer, whichever order they were typed in.
+fn answers(questions: &[Question], typed: &[String]) -> Result<Vec<Answer>, CommandError> {
+    let mut given: Vec<Vec<String>> = vec![Vec::new(); questions.len()];
+    for typed in typed {
+        let (index, answer) = find(questions, typed).ok_or_else(|| {
+            CommandError::usage(format!("`{typed}` answers none of the questions"))
+                .with_hint(format!("answer with {}", forms(questions.iter())))
+        })?;
+        given[index].push(chosen(&questions[index], answer));
+    }
+    let missing: Vec<_> = questions
+        .iter()
+        .zip(&given)
+        .filter(|(_, given)| given.is_empty())
+        .map(|(question, _)| question)
+        .collect();
+    if !missing.is_empty() {
+        let hint = format!("add {}", forms(missing.into_iter()));
+        return Err(CommandError::usage("a question has no answer yet").with_hint(hint));
+    }
+    let pairs = questions.iter().zip(given);
+    pairs
+        .map(|(question, given)| {
+            if given.len() > 1 && !question.multiple {
+                let message = format!("`{}` takes one answer", question.text);
+                return Err(CommandError::usage(message).with_hint("leave all but one out"));
+            }
+            Ok(Answer {
+                question: question.text.clone(),
+                answer: given.join(", ").into(),
+            })
+        })
+        .collect()
+}
+
+/// The question that `QUESTION=ANSWER` means, by its text, its heading or its number. A question
+/// that is alone needs no name.
+fn find<'a>(questions: &[Question], typed: &'a str) -> Option<(usize, &'a str)> {
+    let by = |name: &dyn Fn(usize, &Question) -> String| {
+        let mut numbered = questions.iter().enumerate();
+        numbered.find_map(|(index, question)| {
+            let name = name(index, question);
+            let answer = typed.strip_prefix(name.as_str())?.strip_prefix('=')?;
+            (!name.is_empty()).then_some((index, answer))
+        })
+    };
+    by(&|_, question| question.text.to_string())
+        .or_else(|| by(&|_, question| question.header.to_string()))
+        .or_else(|| by(&|index, _| (index + 1).to_string()))
+        .or_else(|| (questions.len() == 1).then_some((0, typed)))
+        .map(|(index, answer)| (index, answer.trim()))
+        .filter(|(_, answer)| !answer.is_empty())
+}
+
+/// An option may be named by its number, as at the terminal.
+fn chosen(question: &Question, answer: &str) -> String {
+    let number = answer.parse::<usize>().ok();
+    let option = number.and_then(|number| question.options.get(number.checked_sub(1)?));
+    option.map_or_else(|| answer.to_owned(), |option| option.label.to_string())
+}
+
+fn forms<'a>(questions: impl Iterator<Item = &'a Question>) -> String {
+    let forms: Vec<_> = questions
+        .map(|question| format!("--answer '{}=…'", question.text))
+        .collect();
+    forms.join(" ")
+}
