@@ -66,6 +66,7 @@ impl From<ConfigErrors> for CommandError {
 /// An engine in this process.
 pub(crate) struct Local {
     pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) profiles: Arc<ConfiguredProfiles>,
     pub(crate) tasks: Tasks,
 }
@@ -88,7 +89,7 @@ impl Local {
         let ledger = host.ledger.clone();
         let executors = build_all(&host);
         let engine = Engine::new(Parts {
-            store,
+            store: Arc::clone(&store),
             clock: Arc::new(SystemClock),
             executors: executors.clone(),
             limits: limits(app),
@@ -111,6 +112,7 @@ impl Local {
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
         Ok(Self {
             engine,
+            store,
             profiles,
             tasks,
         })
@@ -122,26 +124,6 @@ impl Local {
     }
 }
 
-/// Every kind of agent, for commands that only ask how they are. Their processes are ours, so we
-/// are their owner for as long as this lives.
-pub(crate) struct Agents {
-    pub(crate) executors: Vec<Arc<dyn Executor>>,
-    _owner: OwnerLock,
-}
-
-impl Agents {
-    pub(crate) fn of(app: &App) -> Result<Self, CommandError> {
-        app.home.prepare()?;
-        let owners = Owners::new(app.home.owners());
-        let owner = owners.enter("doctor").map_err(CommandError::internal)?;
-        let executors = build_all(&host(app, owner.id(), false)?);
-        Ok(Self {
-            executors,
-            _owner: owner,
-        })
-    }
-}
-
 fn build_all(host: &Host) -> Vec<Arc<dyn Executor>> {
     angelia_executors::ALL
         .iter()
@@ -149,10 +131,7 @@ fn build_all(host: &Host) -> Vec<Arc<dyn Executor>> {
         .collect()
 }
 
-pub(crate) fn open_store(
-    path: &Path,
-    owner: &Arc<OwnerLock>,
-) -> Result<Arc<dyn Store>, CommandError> {
+fn open_store(path: &Path, owner: &Arc<OwnerLock>) -> Result<Arc<dyn Store>, CommandError> {
     let store = SqliteStore::open(path, Arc::clone(owner));
     let store = store.map_err(|error| CommandError::new(Exit::Internal, error.to_string()))?;
     Ok(Arc::new(store))

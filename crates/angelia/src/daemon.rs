@@ -18,7 +18,7 @@ use angelia_frontends::http::{self, ApiState, OwnerToken};
 use jiff::Timestamp;
 use tokio::{
     net::{TcpListener, UnixListener},
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     time::{MissedTickBehavior, interval},
 };
 
@@ -33,6 +33,8 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     leave_the_agent(app)?;
+    // From here on a signal is a wish to end in order.
+    let signals = Signals::listen().map_err(CommandError::internal)?;
     app.home.prepare()?;
     app.home.check_socket()?;
     let _only_one = claim(app)?;
@@ -57,7 +59,7 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     warm_up(&local);
     retention(app, &local);
 
-    wait_for_the_end().await?;
+    signals.wait_for_the_end().await;
     tracing::info!("shutting down");
     // No new callers; then every turn ends, and those who watch one see its end.
     doors.stop_token().cancel();
@@ -218,14 +220,29 @@ fn retention(app: &Arc<App>, local: &Local) {
     });
 }
 
-async fn wait_for_the_end() -> Result<(), CommandError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(CommandError::internal)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::internal)?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// What tells a daemon to end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
-    Ok(())
+
+    async fn wait_for_the_end(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
 }
 
 /// What others would take for a living daemon.

@@ -14,7 +14,6 @@ mod config;
 mod daemon;
 mod log;
 mod profiles;
-mod records;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -107,11 +107,14 @@ impl Store for MemoryStore {
         })
     }
 
-    fn bind_name<'a>(&'a self, name: &'a ExternalName, session: SessionId) -> Answer<'a, ()> {
+    fn bind_name<'a>(
+        &'a self,
+        name: &'a ExternalName,
+        session: SessionId,
+    ) -> Answer<'a, SessionId> {
         self.answer(|kept| {
             kept.session(session)?;
-            kept.names.insert(name.clone(), session);
-            Ok(())
+            Ok(*kept.names.entry(name.clone()).or_insert(session))
         })
     }
 

@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{
     model::{
-        ApprovalId, Content, Decision, ExternalName, Failure, Seq, SessionId, SessionRecord,
-        SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord, TurnState,
+        ApprovalId, ApprovalRecord, Content, Decision, ExternalName, Failure, Seq, SessionId,
+        SessionRecord, SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord, TurnState,
     },
-    ports::{Clock, Executor, Page, Store, StoreError},
+    ports::{Approvals, Clock, Executor, Page, Store, StoreError},
     task::Tasks,
 };
 
@@ -92,6 +92,8 @@ pub struct Submitted {
     pub turn: TurnId,
     /// `false`: it waits for another turn of the session.
     pub running: bool,
+    /// It was submitted before, under the same key.
+    pub repeats: bool,
     /// From its first event.
     pub watch: Watch,
 }
@@ -162,6 +164,7 @@ impl Engine {
         &self.shared.executors
     }
 
+    /// A new session; with a name, the session that has the name already, if there is one.
     pub async fn create_session(&self, new: NewSession) -> Result<SessionRecord, EngineError> {
         self.shared.executor(&new.spec.executor)?;
         let now = self.shared.clock.now();
@@ -175,9 +178,15 @@ impl Engine {
             forked_from: None,
             revision: 0,
         };
-        self.shared.store.create_session(&session).await?;
+        let store = &self.shared.store;
+        store.create_session(&session).await?;
         if let Some(name) = new.name {
-            self.shared.store.bind_name(&name, session.id).await?;
+            let named = store.bind_name(&name, session.id).await?;
+            if named != session.id {
+                // Somebody was faster: the name means their session, and ours is not needed.
+                store.delete_session(session.id).await?;
+                return self.session(named).await;
+            }
         }
         Ok(session)
     }
@@ -313,11 +322,13 @@ impl Engine {
                         Accepted::Running => Ok(Submitted {
                             turn: id,
                             running: true,
+                            repeats: false,
                             watch,
                         }),
                         Accepted::Queued => Ok(Submitted {
                             turn: id,
                             running: false,
+                            repeats: false,
                             watch,
                         }),
                     };
@@ -336,6 +347,7 @@ impl Engine {
         Ok(Submitted {
             turn,
             running,
+            repeats: true,
             watch,
         })
     }
@@ -430,6 +442,27 @@ impl Engine {
         };
         self.tell_running(turn, command).await?;
         answer.await.map_err(|_| EngineError::NotRunning)?
+    }
+
+    /// What was asked of people, newest first.
+    pub async fn approvals(
+        &self,
+        which: Approvals,
+        page: Page,
+    ) -> Result<Vec<ApprovalRecord>, EngineError> {
+        Ok(self.shared.store.approvals(which, page).await?)
+    }
+
+    pub async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, EngineError> {
+        // A page that begins with it.
+        let next = id.as_uuid().as_u128().checked_add(1);
+        let page = Page {
+            limit: 1,
+            before: next.map(uuid::Uuid::from_u128),
+        };
+        let found = self.approvals(Approvals::All, page).await?.into_iter();
+        let mut found = found.filter(|record| record.approval.id == id);
+        found.next().ok_or(EngineError::NotFound("approval"))
     }
 
     /// Decides an approval; the first entitled answer wins.

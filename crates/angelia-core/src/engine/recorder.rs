@@ -6,7 +6,7 @@ use std::{fmt::Write as _, sync::Arc};
 use super::log::TurnLog;
 use crate::{
     model::{BlockId, EventKind, Seq, TextChannel, TurnEvent, Usage},
-    ports::{Clock, Committed, Lease, Store, StoreError},
+    ports::{Clock, Lease, Store, StoreError},
 };
 
 pub(super) struct Recorder {
@@ -15,8 +15,6 @@ pub(super) struct Recorder {
     lease: Lease,
     log: Arc<TurnLog>,
     last: Seq,
-    /// The newest write that nobody has waited for yet; the store keeps order.
-    unconfirmed: Option<Committed>,
     answer: Answer,
     /// Of the segments that are over, and of the running one.
     used_before: Usage,
@@ -40,7 +38,6 @@ impl Recorder {
             lease,
             log,
             last: 0,
-            unconfirmed: None,
             answer: Answer::default(),
             used_before: Usage::default(),
             used: Usage::default(),
@@ -79,16 +76,19 @@ impl Recorder {
             }
             events.push(event);
         }
+        let events: Arc<[TurnEvent]> = events.into();
+        if !commit_first {
+            self.log.publish(Arc::clone(&events));
+        }
         if !stored.is_empty() {
             let committed = self.store.append(&self.lease, stored).await?;
             if commit_first {
                 committed.await?;
-                self.unconfirmed = None;
-            } else {
-                self.unconfirmed = Some(committed);
             }
         }
-        self.log.publish(events.into());
+        if commit_first {
+            self.log.publish(events);
+        }
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::{
         ApprovalId, EventKind, Failure, FailureKind, Outcome, Status, TextChannel, TurnRecord,
         Usage, Verdict,
     },
-    ports::StoreError,
+    ports::{Lease, StoreError},
 };
 
 const PAGE: usize = 512;
@@ -26,8 +26,13 @@ impl Engine {
         for turn in self.shared.store.lost_turns().await? {
             match self.close_lost(&turn).await {
                 Ok(()) => closed += 1,
-                // Another process is faster, or its owner came back to life under a new lease.
-                Err(EngineError::Store(StoreError::Held(_) | StoreError::LeaseLost)) => {}
+                // Another process that starts at the same time was faster.
+                Err(EngineError::Store(
+                    StoreError::Held(_)
+                    | StoreError::LeaseLost
+                    | StoreError::TurnFinished
+                    | StoreError::NotFound(_),
+                )) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -37,6 +42,13 @@ impl Engine {
     async fn close_lost(&self, turn: &TurnRecord) -> Result<(), EngineError> {
         let store = &self.shared.store;
         let lease = store.acquire(turn.session).await?;
+        let closed = self.write_lost_end(turn, &lease).await;
+        store.release(lease).await?;
+        closed
+    }
+
+    async fn write_lost_end(&self, turn: &TurnRecord, lease: &Lease) -> Result<(), EngineError> {
+        let store = &self.shared.store;
         let mut text = String::new();
         let mut usage = Usage::default();
         let mut open: Vec<ApprovalId> = Vec::new();
@@ -84,7 +96,6 @@ impl Engine {
         let mut kinds: Vec<EventKind> = open.into_iter().map(declined).collect();
         kinds.push(EventKind::Finished(outcome));
         recorder.record(kinds).await?;
-        store.release(lease).await?;
         Ok(())
     }
 

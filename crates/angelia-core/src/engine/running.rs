@@ -114,6 +114,10 @@ impl SessionActor {
             usage: recorder.usage(),
         };
         self.finish(&mut recorder, outcome, turn.id).await;
+        if !self.record.spec.resume {
+            // Every turn begins anew, whether or not its process could go on.
+            self.close_agent().await;
+        }
     }
 
     async fn segment(

@@ -33,8 +33,10 @@ pub trait Store: Send + Sync + 'static {
     /// With its turns, events and names. [`StoreError::Held`] if another living process owns it.
     fn delete_session(&self, id: SessionId) -> Answer<'_, ()>;
 
-    /// Gives a session a name; an existing binding of that name moves to it.
-    fn bind_name<'a>(&'a self, name: &'a ExternalName, session: SessionId) -> Answer<'a, ()>;
+    /// Gives a session a name, unless the name has a session already; returns the session it
+    /// means from now on. Of any number who give one name at once, all get the same session.
+    fn bind_name<'a>(&'a self, name: &'a ExternalName, session: SessionId)
+    -> Answer<'a, SessionId>;
 
     fn named<'a>(&'a self, name: &'a ExternalName) -> Answer<'a, Option<SessionId>>;
 

@@ -43,7 +43,15 @@ const NO_READING: &str = r#"{"permissions":{"deny":["Read(//**)","Read"]}}"#;
 const NO_ATTACHMENTS: (&str, &str) = ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1");
 
 /// What a component of the fingerprint does not say about what precedes the conversation.
-const BEHIND_THE_PREFIX: [&str; 5] = ["history", "billing", "binary", "environment", "permissions"];
+const BEHIND_THE_PREFIX: [&str; 6] = [
+    "history",
+    "billing",
+    "binary",
+    "environment",
+    "permissions",
+    // Known for certain only when a turn begins; the translator adds it.
+    "model",
+];
 
 /// What a process of model mode learns only when it is taken.
 const LEARNED_LATE: [&str; 4] = [
@@ -260,7 +268,7 @@ pub(crate) fn shape(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
     }
 }
 
-/// The hash of everything we control that precedes the conversation.
+/// The hash of everything we control that precedes the conversation, but for the model.
 pub(crate) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
     LaunchFingerprint::of(spec)
         .without(&BEHIND_THE_PREFIX)

@@ -105,8 +105,8 @@ impl StreamAgent {
                 control = io.control.recv(), if control_open => {
                     control.map_or(Step::ControlClosed, Step::Control)
                 }
-                () = &mut clock => Step::Rang,
                 () = input.write(), if has_more => Step::Wrote,
+                () = &mut clock => Step::Rang,
                 more = output.read() => if more { Step::Read } else { Step::OutputEnded },
             };
             let ended = match step {

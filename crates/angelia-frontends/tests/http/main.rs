@@ -5,6 +5,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod approvals;
 mod bodies;
 mod events;
 mod guard;

@@ -14,6 +14,10 @@ async fn submit(stage: &Stage, session: &str, key: &str, input: &str) -> Answer 
     stage.send(request).await
 }
 
+fn is_repeat(answer: &Answer) -> bool {
+    answer.headers.get("x-angelia-repeat").is_some()
+}
+
 async fn turns(stage: &Stage) -> usize {
     let turns = stage.get("/api/turns").await;
     turns["data"].as_array().unwrap().len()
@@ -25,17 +29,20 @@ async fn a_repeat_gets_the_turn_of_the_first_running_or_over() {
     let session = stage.session().await;
     let first = submit(&stage, &session, "k-1", "held echo hi").await;
     assert_eq!(first.status, StatusCode::ACCEPTED);
+    assert!(!is_repeat(&first));
     let first = first.json();
     assert_eq!(first["status"], "running");
     let turn = first["id"].as_str().unwrap();
     let running = submit(&stage, &session, " k-1 ", "held echo hi").await;
     assert_eq!(running.status, StatusCode::ACCEPTED);
     assert_eq!(running.json(), first);
+    assert!(is_repeat(&running));
 
     stage.go.add_permits(1);
     stage.until(turn, "completed").await;
     let over = submit(&stage, &session, "k-1", "held echo hi").await;
     assert_eq!(over.status, StatusCode::ACCEPTED);
+    assert!(is_repeat(&over));
     assert_eq!(
         over.json(),
         json!({"id": turn, "session_id": session, "status": "completed"})
@@ -105,9 +112,12 @@ async fn fifty_at_once_run_the_agent_once() {
     let mut requests = JoinSet::new();
     for _ in 0..50 {
         let (stage, session) = (stage.clone(), session.clone());
-        requests.spawn(async move { submit(&stage, &session, "k", "held echo hi").await.ok() });
+        requests.spawn(async move { submit(&stage, &session, "k", "held echo hi").await });
     }
-    let answers: Vec<Value> = requests.join_all().await;
+    let answers = requests.join_all().await;
+    let first = answers.iter().filter(|answer| !is_repeat(answer));
+    assert_eq!(first.count(), 1);
+    let answers: Vec<Value> = answers.iter().map(Answer::ok).collect();
     let turn = answers[0]["id"].as_str().unwrap();
     assert!(answers.iter().all(|answer| answer["id"] == turn));
     stage.go.add_permits(50);

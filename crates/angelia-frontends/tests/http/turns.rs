@@ -4,7 +4,7 @@ use angelia_core::engine::Limits;
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::stage::{DEADLINE, Stage, request, this_process};
+use crate::stage::{Stage, request, this_process};
 
 #[tokio::test]
 async fn a_turn_is_accepted_at_once_and_told_to_its_end() {
@@ -51,55 +51,6 @@ async fn blocks_carry_text_and_images() {
         turn["input"],
         json!([{"type": "image", "media_type": "image/png", "bytes": 5}, {"type": "text", "text": "what is this?"}])
     );
-}
-
-async fn approval_id(stage: &Stage, turn: &str) -> String {
-    stage.until(turn, "awaiting_approval").await;
-    let mut watch = stage
-        .state
-        .engine
-        .watch(turn.parse().unwrap(), 0)
-        .await
-        .unwrap();
-    loop {
-        let batch = tokio::time::timeout(DEADLINE, watch.next()).await.unwrap();
-        for event in &*batch.unwrap().unwrap() {
-            if let angelia_core::model::EventKind::Approval(approval) = &event.kind {
-                return approval.id.to_string();
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn approvals_are_decided_once_with_note_and_answers() {
-    let stage = Stage::new();
-    let session = stage.session().await;
-    let cases = [
-        ("ask", json!({"verdict": "once"}), "once - [] by owner"),
-        (
-            "ask",
-            json!({"verdict": "deny", "note": "not today"}),
-            "deny not today [] by owner",
-        ),
-        (
-            "question",
-            json!({"verdict": "once", "answers": {"Which colour?": "red"}}),
-            "once - [Which colour?=red] by owner",
-        ),
-    ];
-    for (prompt, decision, text) in cases {
-        let turn = stage.submit(&session, prompt).await;
-        let approval = approval_id(&stage, &turn).await;
-        let path = format!("/api/approvals/{approval}");
-        let verdict = decision["verdict"].clone();
-        let decided = stage.post(&path, decision.clone()).await;
-        assert_eq!(decided, json!({"id": approval, "verdict": verdict}));
-        assert_eq!(stage.until(&turn, "completed").await["text"], text);
-        let again = stage.ask(Method::POST, &path, Some(decision)).await;
-        let (status, kind, _) = again.error();
-        assert_eq!((status, kind.as_str()), (409, "conflict"));
-    }
 }
 
 #[tokio::test]

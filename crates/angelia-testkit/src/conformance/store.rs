@@ -37,7 +37,7 @@ macro_rules! store_conformance {
             a_session_is_created_once,
             a_change_based_on_an_old_revision_is_refused,
             sessions_are_paged_newest_first,
-            names_move_and_are_scoped,
+            the_first_who_gives_a_name_keeps_it_and_names_are_scoped,
             a_deleted_session_takes_everything_along,
             retention_sees_only_what_is_old_and_done,
             a_turn_comes_back_as_it_was,

@@ -124,7 +124,7 @@ impl Drop for Direct {
     }
 }
 
-/// Looks only where the word's rarest byte is.
+/// A search of text, which is faster than one of windows of bytes.
 pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
     str::from_utf8(text)
         .is_ok_and(|text| str::from_utf8(word).is_ok_and(|word| text.contains(word)))

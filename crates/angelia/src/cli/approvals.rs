@@ -25,15 +25,14 @@ use super::{
     print, run,
 };
 use crate::{
-    assemble::App,
+    assemble::{App, Local},
     client::{ClientError, Daemon},
-    records::Records,
 };
 
 pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exit, CommandError> {
     let (id, wish) = match command {
         ApprovalsCommand::List { list: args, all } => {
-            let records = Records::open(app)?;
+            let records = Local::start(app, "show", false).await?;
             return print::bytes(&list(&*records.store, &args, all).await?);
         }
         ApprovalsCommand::Approve {
@@ -45,7 +44,7 @@ pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exi
         ApprovalsCommand::Deny { id, stop, note } => (id, Wish::refuse(stop, note)),
     };
     let id = parse(&id)?;
-    let records = Records::open(app)?;
+    let records = Local::start(app, "show", false).await?;
     let daemon = run::Place::daemon(app).await;
     let done = decide(&*records.store, daemon.as_ref(), id, &wish).await?;
     print::line(&done)

@@ -14,7 +14,7 @@ use super::{
     print, run,
 };
 use crate::{
-    assemble::{Agents, App},
+    assemble::{App, Local},
     config::Call,
 };
 
@@ -48,15 +48,16 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
     }
     findings.push(daemon(app).await);
     let mut agents = 0;
-    for executor in Agents::of(app)?.executors {
+    let local = Local::start(app, "doctor", false).await?;
+    for executor in local.engine.executors() {
         let spec = spec_for(app, executor.name());
         let health = executor.probe(&spec).await;
-        let finding = agent(&*executor, &health);
+        let finding = agent(&**executor, &health);
         // The demo agent is always there; it does not make a machine ready.
         agents += usize::from(finding.ok && health.login != Login::NotNeeded);
         findings.push(finding);
-        executor.close().await;
     }
+    local.stop().await;
     if args.json {
         let text = serde_json::to_string(&findings).map_err(CommandError::internal)?;
         print::line(&text)?;
@@ -146,7 +147,7 @@ fn report(findings: &[Finding], ready: bool) -> String {
     let end = if ready {
         "Ready: `angelia run \"…\"`."
     } else {
-        "No coding agent is ready; `angelia run` uses the built-in demo agent until one is."
+        "No coding agent is ready; with `executor: auto`, `angelia run` uses the built-in demo agent."
     };
     text.push_str(end);
     text.push('\n');

@@ -14,16 +14,20 @@ use super::{
     error::{CommandError, Exit},
     print, run,
 };
-use crate::{assemble::App, records::Records};
+use crate::assemble::{App, Local};
 
 /// How many records are read at once where all of them are wanted.
 const PAGE: usize = 256;
 
 pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit, CommandError> {
     match command {
-        SessionsCommand::List(args) => list(&Records::open(app)?, &args).await,
-        SessionsCommand::Show { id, json } => show(&Records::open(app)?, parse(&id)?, json).await,
-        SessionsCommand::Export { id } => export(&Records::open(app)?, parse(&id)?).await,
+        SessionsCommand::List(args) => list(&Local::start(app, "show", false).await?, &args).await,
+        SessionsCommand::Show { id, json } => {
+            show(&Local::start(app, "show", false).await?, parse(&id)?, json).await
+        }
+        SessionsCommand::Export { id } => {
+            export(&Local::start(app, "show", false).await?, parse(&id)?).await
+        }
         SessionsCommand::Resume { id, json, prompt } => {
             // Not a name: only what exists can be resumed.
             parse(&id)?;
@@ -67,7 +71,7 @@ pub(crate) fn parse(id: &str) -> Result<SessionId, CommandError> {
     })
 }
 
-async fn list(records: &Records, args: &ListArgs) -> Result<Exit, CommandError> {
+async fn list(records: &Local, args: &ListArgs) -> Result<Exit, CommandError> {
     let sessions = records.store.sessions(Page::first(args.limit)).await?;
     let mut out = Vec::new();
     for session in sessions {
@@ -109,12 +113,12 @@ async fn first_words(store: &dyn Store, session: SessionId) -> Result<String, Co
     })
 }
 
-async fn find(records: &Records, id: SessionId) -> Result<SessionRecord, CommandError> {
+async fn find(records: &Local, id: SessionId) -> Result<SessionRecord, CommandError> {
     let session = records.store.session(id).await?;
     session.ok_or_else(|| EngineError::NotFound("session").into())
 }
 
-async fn show(records: &Records, id: SessionId, json: bool) -> Result<Exit, CommandError> {
+async fn show(records: &Local, id: SessionId, json: bool) -> Result<Exit, CommandError> {
     let session = find(records, id).await?;
     let mut out = Vec::new();
     if json {
@@ -167,7 +171,7 @@ async fn show(records: &Records, id: SessionId, json: bool) -> Result<Exit, Comm
 }
 
 /// The session, then every turn with its events, oldest first.
-async fn export(records: &Records, id: SessionId) -> Result<Exit, CommandError> {
+async fn export(records: &Local, id: SessionId) -> Result<Exit, CommandError> {
     let session = find(records, id).await?;
     let mut out = Vec::new();
     print::json_line(&resources::Session::from(&session), &mut out)?;

@@ -15,20 +15,29 @@ use super::{
     print, run,
     sessions::parse as parse_session,
 };
-use crate::{assemble::App, records::Records};
+use crate::assemble::{App, Local};
 
 pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, CommandError> {
     match command {
         TurnsCommand::List {
             list: args,
             session,
-        } => list(&Records::open(app)?, &args, session.as_deref()).await,
-        TurnsCommand::Show { id, json } => show(&Records::open(app)?, parse(&id)?, json).await,
+        } => {
+            list(
+                &Local::start(app, "show", false).await?,
+                &args,
+                session.as_deref(),
+            )
+            .await
+        }
+        TurnsCommand::Show { id, json } => {
+            show(&Local::start(app, "show", false).await?, parse(&id)?, json).await
+        }
         TurnsCommand::Watch { id, json } => run::watch(app, parse(&id)?, json).await,
         TurnsCommand::Interrupt { id, kill } => {
             let id = parse(&id)?;
             let Some(daemon) = run::Place::daemon(app).await else {
-                return Err(not_running(&Records::open(app)?, id).await);
+                return Err(not_running(&Local::start(app, "show", false).await?, id).await);
             };
             daemon.interrupt(id, kill).await?;
             Ok(Exit::Done)
@@ -44,7 +53,7 @@ fn parse(id: &str) -> Result<TurnId, CommandError> {
 }
 
 /// Without a daemon, a turn runs in the terminal it was started from.
-async fn not_running(records: &Records, id: TurnId) -> CommandError {
+async fn not_running(records: &Local, id: TurnId) -> CommandError {
     match find(records, id).await {
         Err(error) => error,
         Ok(turn) if turn.state.outcome().is_some() => {
@@ -56,7 +65,7 @@ async fn not_running(records: &Records, id: TurnId) -> CommandError {
 }
 
 async fn list(
-    records: &Records,
+    records: &Local,
     args: &ListArgs,
     session: Option<&str>,
 ) -> Result<Exit, CommandError> {
@@ -84,12 +93,12 @@ async fn list(
     print::bytes(&out)
 }
 
-async fn find(records: &Records, id: TurnId) -> Result<TurnRecord, CommandError> {
+async fn find(records: &Local, id: TurnId) -> Result<TurnRecord, CommandError> {
     let turn = records.store.turn(id).await?;
     turn.ok_or_else(|| EngineError::NotFound("turn").into())
 }
 
-async fn show(records: &Records, id: TurnId, json: bool) -> Result<Exit, CommandError> {
+async fn show(records: &Local, id: TurnId, json: bool) -> Result<Exit, CommandError> {
     let turn = find(records, id).await?;
     let mut out = Vec::new();
     if json {

@@ -99,7 +99,11 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |db| write::delete_session(db, id)))
     }
 
-    fn bind_name<'a>(&'a self, name: &'a ExternalName, session: SessionId) -> Answer<'a, ()> {
+    fn bind_name<'a>(
+        &'a self,
+        name: &'a ExternalName,
+        session: SessionId,
+    ) -> Answer<'a, SessionId> {
         let name = name.clone();
         Box::pin(
             self.writer

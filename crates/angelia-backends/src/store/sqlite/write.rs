@@ -14,7 +14,7 @@ use rusqlite::{
 };
 
 use super::{
-    approvals, content_json, event_json, spec_json,
+    approvals, content_json, event_json, read, spec_json,
     trouble::Trouble,
     words::{count, nanoseconds, number},
     writer::Db,
@@ -109,19 +109,16 @@ pub(super) fn delete_session(db: &Db, id: SessionId) -> Written {
     Ok(())
 }
 
-pub(super) fn bind_name(db: &Db, name: &ExternalName, session: SessionId) -> Written {
-    let bound = db
-        .connection
+pub(super) fn bind_name(db: &Db, name: &ExternalName, session: SessionId) -> Written<SessionId> {
+    db.connection
         .prepare_cached(
             "INSERT INTO external_names (scope, name, session_id)
              SELECT ?1, ?2, id FROM sessions WHERE id = ?3
-             ON CONFLICT (scope, name) DO UPDATE SET session_id = excluded.session_id",
+             ON CONFLICT (scope, name) DO NOTHING",
         )?
         .execute(params![name.scope, name.name, session.as_uuid().as_bytes()])?;
-    if bound == 0 {
-        return Err(NO_SESSION.into());
-    }
-    Ok(())
+    // Neither bound now nor before: there is no such session.
+    read::named(&db.connection, name)?.ok_or_else(|| NO_SESSION.into())
 }
 
 pub(super) fn acquire(db: &Db, session: SessionId) -> Written<Lease> {

@@ -10,6 +10,8 @@ use angelia_core::{
     ports::{Activity, Emitted, Ended},
 };
 
+use sha2::{Digest as _, Sha256};
+
 use super::{Running, Signal, Translator, event, native, notice, turn::Turn};
 use crate::claude::{
     failure::Evidence,
@@ -127,12 +129,21 @@ impl Translator {
         turn.close_tools(open, out);
         let usage = Usage {
             lane: self.lane.name(),
-            prefix_sha256: self.context.prefix_sha256.clone(),
+            prefix_sha256: self.prefix_sha256(),
             ..turn.usage
         };
         event(EventKind::Usage(usage), out);
         self.last_uuid = Some(turn.uuid);
         ended
+    }
+
+    /// The same whether the model was asked for or is the program's own choice.
+    fn prefix_sha256(&self) -> Option<Arc<str>> {
+        let launch = self.context.prefix_sha256.as_ref()?;
+        let mut hash = Sha256::new();
+        hash.update(launch.as_bytes());
+        hash.update(self.model.as_deref().unwrap_or_default());
+        Some(format!("{:x}", hash.finalize()).into())
     }
 
     fn outcome(&self, result: &ResultLine<'_>) -> Ended {

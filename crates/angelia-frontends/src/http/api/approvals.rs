@@ -2,14 +2,37 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use angelia_core::model::{Answer, ApprovalId, Decision, Verdict};
-use axum::{Extension, Json, extract::State};
+use angelia_core::{
+    engine::EngineError,
+    model::{Answer, ApprovalId, ApprovalRecord, Decision, Verdict},
+    ports::Approvals,
+};
+use axum::{Extension, Json, extract::State, http::StatusCode};
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use super::{
-    super::{ApiError, ApiState, Caller, body::JsonBody},
+    super::{
+        ApiError, ApiState, Caller,
+        body::{JsonBody, QueryOf},
+        resources::{Approval, List},
+    },
     Id,
+    paging::PageQuery,
 };
+
+pub(super) async fn list(
+    State(state): State<Arc<ApiState>>,
+    QueryOf(query): QueryOf<PageQuery>,
+) -> Result<Json<List<Approval>>, ApiError> {
+    let which = if query.all()? {
+        Approvals::All
+    } else {
+        Approvals::Pending
+    };
+    let records = state.engine.approvals(which, query.page()?).await?;
+    let id = |record: &ApprovalRecord| record.approval.id.to_string();
+    Ok(Json(query.list(&records, id, |record| record.into())))
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,9 +76,28 @@ pub(super) async fn decide(
             .collect(),
         by: "owner".into(),
     };
-    state.engine.decide(id, decision).await?;
+    match state.engine.decide(id, decision).await {
+        Ok(()) => {}
+        Err(EngineError::NotPending) => return Err(not_pending(&state, id).await),
+        Err(error) => return Err(error.into()),
+    }
     Ok(Json(Decided {
         id: id.to_string(),
         verdict: body.verdict.as_str(),
     }))
+}
+
+/// Why there is nothing to decide.
+async fn not_pending(state: &ApiState, id: ApprovalId) -> ApiError {
+    let message = match state.engine.approval(id).await.map(|record| record.decided) {
+        Err(error) => return error.into(),
+        Ok(Some((decided, _))) => format!(
+            "the approval has been decided already: {} by {}",
+            decided.verdict.as_str(),
+            decided.by
+        ),
+        Ok(None) => "the approval's turn does not run in this daemon".to_owned(),
+    };
+    ApiError::new(StatusCode::CONFLICT, "conflict", message)
+        .with_hint("`angelia approvals list` shows what waits")
 }

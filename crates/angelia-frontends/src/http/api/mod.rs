@@ -36,6 +36,7 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         .route("/turns/{turn}/events", get(events::events))
         .route("/turns/{turn}/interrupt", post(turns::interrupt))
         .route("/turns/{turn}/steer", post(turns::steer))
+        .route("/approvals", get(approvals::list))
         .route("/approvals/{approval}", post(approvals::decide))
         .route("/profiles", get(machine::profiles))
         .route("/executors", get(machine::executors))

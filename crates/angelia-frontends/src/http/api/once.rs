@@ -9,6 +9,9 @@ use super::super::{ApiError, Caller};
 
 const HEADER: &str = "idempotency-key";
 
+/// Says that a request was made before: the answer is about the turn of the first one.
+pub(super) const REPEAT_HEADER: &str = "x-angelia-repeat";
+
 /// How long a key is remembered.
 pub(super) const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
 

@@ -17,9 +17,19 @@ pub(super) struct PageQuery {
     pub(super) session: Option<String>,
     /// Of sessions: only the one that bears this name.
     pub(super) name: Option<String>,
+    /// Of approvals: `1` for the decided ones too.
+    all: Option<String>,
 }
 
 impl PageQuery {
+    pub(super) fn all(&self) -> Result<bool, ApiError> {
+        match self.all.as_deref() {
+            None | Some("0" | "false") => Ok(false),
+            Some("1" | "true") => Ok(true),
+            Some(_) => Err(ApiError::invalid("all: this must be 1 or 0")),
+        }
+    }
+
     fn limit(&self) -> usize {
         self.limit.unwrap_or(DEFAULT).clamp(1, MOST)
     }

@@ -7,6 +7,7 @@ use axum::{
     Extension, Json,
     extract::State,
     http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 
@@ -38,21 +39,21 @@ pub(super) async fn submit(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<TurnBody>,
-) -> Result<(StatusCode, Json<Accepted>), ApiError> {
+) -> Result<Response, ApiError> {
     let key = once::key(&caller, &headers)?;
-    let has_key = key.is_some();
     let options = options(&caller, &headers, body.can_ask).await;
     let submitted = state
         .engine
         .submit_once(session, body.input.0, options, key)
         .await?;
     let mut accepted = Accepted::new(session, &submitted);
-    if has_key {
+    if submitted.repeats {
         // A turn of an earlier request may be further on, or over.
         let turn = state.engine.turn(submitted.turn).await?;
         turn.state.as_str().clone_into(&mut accepted.status);
     }
-    Ok((StatusCode::ACCEPTED, Json(accepted)))
+    let repeat = submitted.repeats.then_some([(once::REPEAT_HEADER, "1")]);
+    Ok((StatusCode::ACCEPTED, repeat, Json(accepted)).into_response())
 }
 
 async fn options(caller: &Caller, headers: &HeaderMap, can_ask: Option<bool>) -> TurnOptions {

@@ -1,5 +1,7 @@
 //! What an executor claims to be able to do, it does. What it does not claim is not asked of it.
 
+use std::{sync::Arc, time::Duration};
+
 use angelia_core::{
     model::{
         CallerTool, Content, EventKind, Message, Mode, Part, RawJson, Role, SystemPrompt, Verdict,
@@ -165,6 +167,19 @@ pub async fn words_reach_a_running_turn(fixture: &impl ExecutorFixture) {
     let heard = session.watched(fixture.ask("mkdir steered"), viewer).await;
     assert!(!heard.answer().is_empty());
     assert_told(fixture, "and also STEERED");
+
+    // Too late for the answer that is being written, but not for the turn.
+    let late: Arc<str> = fixture.say("the late words").into();
+    let viewer = async |view: &mut View| {
+        view.until_delta().await;
+        let words = vec![Content::Text(late)];
+        view.tell(TurnControl::Steer(words)).await;
+    };
+    let words = fixture.words(50, Duration::from_millis(15));
+    let heard = session.watched(words, viewer).await;
+    assert!(heard.deltas().contains("the late words"), "{heard:#?}");
+    assert!(heard.answer().contains("the late words"), "{heard:#?}");
+
     let heard = session.say(fixture.say("the next turn")).await;
     assert!(heard.answer().contains("the next turn"), "{heard:#?}");
     session.close().await;

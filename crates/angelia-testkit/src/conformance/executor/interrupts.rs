@@ -7,7 +7,7 @@ use angelia_core::model::Status;
 use super::{
     ExecutorFixture,
     heard::Heard,
-    processes::{only_agents_are_left, stop_agents},
+    processes::{ARE_VISIBLE, only_agents_are_left, stop_agents},
     session::{Session, View, open, resume},
 };
 
@@ -128,6 +128,9 @@ pub async fn an_interrupt_before_and_at_the_beginning(fixture: &impl ExecutorFix
 }
 
 pub async fn an_agent_that_does_not_react_is_given_up(fixture: &impl ExecutorFixture) {
+    if !ARE_VISIBLE {
+        return;
+    }
     let mut session = open(fixture, &fixture.spec()).await;
     let heard = session
         .watched(long_answer(fixture), async |view| {

@@ -1,4 +1,4 @@
-//! Who carries the agents' mark, as the system tells it.
+//! Who carries the agents' mark, as `/proc` tells it.
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -7,13 +7,16 @@ use tokio::time::{Instant, sleep};
 
 use super::{ExecutorFixture, session::DEADLINE};
 
+/// Other systems do not show a process's environment; there, checks that must find an agent's
+/// process do nothing.
+pub(super) const ARE_VISIBLE: bool = cfg!(target_os = "linux");
+
 const VARIABLE: &str = "ANGELIA_AGENT";
 
 /// How often the process table is looked at while something is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Every living process that carries a mark of this fixture's. Reads `/proc`; where there is none,
-/// nobody is found.
+/// Every living process that carries a mark of this fixture's.
 pub(super) fn marked(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
     let mark = format!("{VARIABLE}={}", fixture.mark());
     let table = fs::read_dir("/proc").into_iter().flatten().flatten();

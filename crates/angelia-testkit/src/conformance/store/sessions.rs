@@ -87,7 +87,7 @@ pub async fn sessions_are_paged_newest_first(fixture: &impl StoreFixture) {
     assert_eq!(all.len(), 5);
 }
 
-pub async fn names_move_and_are_scoped(fixture: &impl StoreFixture) {
+pub async fn the_first_who_gives_a_name_keeps_it_and_names_are_scoped(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (one, two) = (plain_session(), plain_session());
     let name = |scope: &str| ExternalName {
@@ -107,8 +107,9 @@ pub async fn names_move_and_are_scoped(fixture: &impl StoreFixture) {
     assert_eq!(store.named(&name("http")).await.unwrap(), Some(two.id));
     assert_eq!(store.named(&name("bus")).await.unwrap(), None);
 
-    store.bind_name(&name("bridge"), two.id).await.unwrap();
-    assert_eq!(store.named(&name("bridge")).await.unwrap(), Some(two.id));
+    let bound = store.bind_name(&name("bridge"), two.id).await.unwrap();
+    assert_eq!(bound, one.id);
+    assert_eq!(store.named(&name("bridge")).await.unwrap(), Some(one.id));
 }
 
 pub async fn a_deleted_session_takes_everything_along(fixture: &impl StoreFixture) {

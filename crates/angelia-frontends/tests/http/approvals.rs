@@ -1,0 +1,120 @@
+//! Approvals: listed, decided once, and told apart from those that never were.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+async fn list(stage: &Stage, query: &str) -> Vec<Value> {
+    let list = stage.get(&format!("/api/approvals{query}")).await;
+    list["data"].as_array().unwrap().clone()
+}
+
+async fn approval_id(stage: &Stage, turn: &str) -> String {
+    stage.until(turn, "awaiting_approval").await;
+    let pending = list(stage, "").await;
+    let of_turn = pending.iter().find(|one| one["turn_id"] == turn);
+    of_turn.unwrap()["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn approvals_are_decided_once_with_note_and_answers() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let cases = [
+        ("ask", json!({"verdict": "once"}), "once - [] by owner"),
+        (
+            "ask",
+            json!({"verdict": "deny", "note": "not today"}),
+            "deny not today [] by owner",
+        ),
+        (
+            "question",
+            json!({"verdict": "once", "answers": {"Which colour?": "red"}}),
+            "once - [Which colour?=red] by owner",
+        ),
+    ];
+    for (prompt, decision, text) in cases {
+        let turn = stage.submit(&session, prompt).await;
+        let approval = approval_id(&stage, &turn).await;
+        let path = format!("/api/approvals/{approval}");
+        let verdict = decision["verdict"].clone();
+        let decided = stage.post(&path, decision.clone()).await;
+        assert_eq!(decided, json!({"id": approval, "verdict": verdict}));
+        assert_eq!(stage.until(&turn, "completed").await["text"], text);
+        let again = stage.ask(Method::POST, &path, Some(decision)).await;
+        let (status, kind, message) = again.error();
+        assert_eq!((status, kind.as_str()), (409, "conflict"));
+        let verdict = verdict.as_str().unwrap();
+        assert!(
+            message.ends_with(&format!("{verdict} by owner")),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn pending_ones_are_listed_and_decided_ones_on_request() {
+    let stage = Stage::new();
+    let mut turns = Vec::new();
+    for prompt in ["ask", "question", "ask"] {
+        let session = stage.session().await;
+        let turn = stage.submit(&session, prompt).await;
+        let id = approval_id(&stage, &turn).await;
+        turns.push((session, turn, id));
+    }
+    let pending = list(&stage, "").await;
+    let ids: Vec<_> = pending.iter().map(|one| one["id"].clone()).collect();
+    let newest_first: Vec<_> = turns.iter().rev().map(|(.., id)| json!(id)).collect();
+    assert_eq!(ids, newest_first);
+
+    let (session, turn, id) = &turns[1];
+    let asked = &pending[1];
+    let expected = json!({
+        "id": id, "session_id": session, "turn_id": turn, "kind": "question", "tool": "shell",
+        "title": "make", "detail": "in /project", "tool_id": null,
+        "choices": ["once", "deny", "stop"],
+        "questions": [{"text": "Which colour?", "header": "Colour", "multiple": false, "options": [
+            {"label": "red", "description": ""}, {"label": "blue", "description": ""}]}],
+        "asked_at": asked["asked_at"], "expires_at": asked["expires_at"], "decided": null,
+    });
+    assert_eq!(*asked, expected);
+    assert!(asked["expires_at"].as_str() > asked["asked_at"].as_str());
+    assert!(!pending[0].as_object().unwrap().contains_key("questions"));
+
+    let decided = json!({"verdict": "deny"});
+    stage.post(&format!("/api/approvals/{id}"), decided).await;
+    stage.until(turn, "completed").await;
+    assert_eq!(list(&stage, "").await.len(), 2);
+    assert_eq!(list(&stage, "?all=0").await.len(), 2);
+    let all = list(&stage, "?all=1").await;
+    assert_eq!(all.len(), 3);
+    assert_eq!(all[1]["decided"]["verdict"], "deny");
+    assert_eq!(all[1]["decided"]["by"], "owner");
+    assert!(all[1]["decided"]["at"].is_string());
+
+    let first = stage.get("/api/approvals?all=1&limit=2").await;
+    let next = first["next"].as_str().unwrap();
+    let rest = list(&stage, &format!("?all=1&cursor={next}")).await;
+    assert_eq!(rest, all[2..]);
+    let wrong = stage
+        .ask(Method::GET, "/api/approvals?all=maybe", None)
+        .await;
+    assert_eq!(wrong.error().0, 400);
+}
+
+#[tokio::test]
+async fn what_was_never_asked_cannot_be_decided() {
+    let stage = Stage::new();
+    for id in [
+        "00000000-0000-0000-0000-000000000009",
+        "ffffffff-ffff-ffff-ffff-ffffffffffff",
+        "yes",
+    ] {
+        let path = format!("/api/approvals/{id}");
+        let body = json!({"verdict": "once"});
+        let answer = stage.ask(Method::POST, &path, Some(body)).await;
+        let (status, kind, _) = answer.error();
+        assert_eq!((status, kind.as_str()), (404, "not_found"), "{id}");
+    }
+}
