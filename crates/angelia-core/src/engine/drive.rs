@@ -93,6 +93,11 @@ impl SessionActor {
             self.record_batch(&mut drive, batch).await;
         }
         self.close_approvals(&mut drive).await;
+        if drive.broken.is_none()
+            && let Err(error) = drive.recorder.close_open().await
+        {
+            drive.broken = Some(error);
+        }
         // What the agent told of itself (its model) is part of what it was started with.
         live.fingerprint = LaunchFingerprint::of(&self.record.spec);
         self.agent = Some(live);

@@ -12,6 +12,7 @@
 //! - `watchdog`: which state a turn is in, and when which clock rings; `budget`: what is enough.
 //! - `approvals`: what the rules say, what people are asked, and their answers.
 //! - `recorder`: numbers events, commits what must be committed before it is seen.
+//! - `said`: the answer so far, and what is still open.
 //! - `log`: the events of a running turn in memory, and how viewers follow them.
 //! - `once`: the key under which a request is run once.
 //! - `live`: how many agents may be alive, and whose turn it is to go.
@@ -27,6 +28,7 @@ mod once;
 mod recorder;
 mod recovery;
 mod running;
+mod said;
 mod session;
 mod unwind;
 mod watchdog;

@@ -1,11 +1,11 @@
 //! Numbers the events of a turn, hands them to the store, and shows them. Nothing is seen without
 //! a number, and what people act on is committed before it is seen.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
-use super::log::TurnLog;
+use super::{log::TurnLog, said::Said};
 use crate::{
-    model::{BlockId, EventKind, Seq, TextChannel, TurnEvent, Usage},
+    model::{BlockId, EventKind, Seq, TurnEvent, Usage},
     ports::{Clock, Lease, Store, StoreError},
 };
 
@@ -15,7 +15,7 @@ pub(super) struct Recorder {
     lease: Lease,
     log: Arc<TurnLog>,
     last: Seq,
-    answer: Answer,
+    said: Said,
     /// Of the segments that are over, and of the running one.
     used_before: Usage,
     used: Usage,
@@ -38,7 +38,7 @@ impl Recorder {
             lease,
             log,
             last: 0,
-            answer: Answer::default(),
+            said: Said::default(),
             used_before: Usage::default(),
             used: Usage::default(),
             first_block: 0,
@@ -47,8 +47,13 @@ impl Recorder {
         }
     }
 
-    /// Records what happened, in this order.
-    pub(super) async fn record(&mut self, kinds: Vec<EventKind>) -> Result<(), StoreError> {
+    /// Records what an agent says happened, in this order.
+    pub(super) async fn record(&mut self, mut kinds: Vec<EventKind>) -> Result<(), StoreError> {
+        kinds.retain_mut(|kind| self.fit_in(kind));
+        self.append(kinds).await
+    }
+
+    async fn append(&mut self, kinds: Vec<EventKind>) -> Result<(), StoreError> {
         if kinds.is_empty() {
             return Ok(());
         }
@@ -57,12 +62,9 @@ impl Recorder {
         let mut commit_first = false;
         let mut stored = Vec::new();
         let mut events = Vec::with_capacity(kinds.len());
-        for mut kind in kinds {
-            if !self.fit_in(&mut kind) {
-                continue;
-            }
+        for kind in kinds {
             self.last += 1;
-            self.answer.note(&kind);
+            self.said.note(&kind);
             commit_first |= kind.is_committed_first();
             let event = TurnEvent {
                 turn,
@@ -141,9 +143,15 @@ impl Recorder {
         self.log.publish(Arc::from([event]));
     }
 
+    /// Ends what an agent has left open: the text it was writing, the tools it was running.
+    pub(super) async fn close_open(&mut self) -> Result<(), StoreError> {
+        let open = self.said.close();
+        self.append(open).await
+    }
+
     /// The answer as far as the events tell it.
     pub(super) fn answer(&self) -> Arc<str> {
-        self.answer.text()
+        self.said.answer()
     }
 
     pub(super) fn usage(&self) -> Usage {
@@ -153,60 +161,5 @@ impl Recorder {
     /// Something of the running segment has been seen besides its start.
     pub(super) const fn is_one_segment(&self) -> bool {
         self.segment == 0
-    }
-}
-
-/// Puts the answer together: whole blocks where they are known, deltas where one is still open.
-#[derive(Default)]
-struct Answer {
-    blocks: Vec<(u32, String)>,
-}
-
-impl Answer {
-    fn note(&mut self, kind: &EventKind) {
-        match kind {
-            EventKind::Delta {
-                block,
-                channel: TextChannel::Answer,
-                text,
-            } => {
-                // Writing to a string cannot fail.
-                let _infallible = self.block(*block).write_str(text);
-            }
-            EventKind::Block {
-                block,
-                channel: TextChannel::Answer,
-                text,
-            } => {
-                let whole = self.block(*block);
-                whole.clear();
-                whole.push_str(text);
-            }
-            _ => {}
-        }
-    }
-
-    fn block(&mut self, id: u32) -> &mut String {
-        // Blocks come and go in order, so the wanted one is nearly always the last.
-        let index = self
-            .blocks
-            .iter()
-            .rposition(|(block, _)| *block == id)
-            .unwrap_or_else(|| {
-                self.blocks.push((id, String::new()));
-                self.blocks.len() - 1
-            });
-        &mut self.blocks[index].1
-    }
-
-    fn text(&self) -> Arc<str> {
-        let mut text = String::new();
-        for (_, block) in self.blocks.iter().filter(|(_, block)| !block.is_empty()) {
-            if !text.is_empty() {
-                text.push_str("\n\n");
-            }
-            text.push_str(block);
-        }
-        text.into()
     }
 }

@@ -139,6 +139,30 @@ async fn each_state_rings_its_own_clock_and_the_next_turn_is_healthy() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_deaf_agent_left_open_is_closed() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "work").await;
+    let run = stage.strings.next_run().await;
+    let channel = angelia_core::model::TextChannel::Answer;
+    let delta = EventKind::Delta {
+        block: 0,
+        channel,
+        text: "half".into(),
+    };
+    run.emit(vec![Emitted::Event(delta), tool("a")]).await;
+    let events = all_events(submitted.watch).await;
+    drop(run);
+    let whole = events.iter().any(
+        |event| matches!(&event.kind, EventKind::Block { block: 0, text, .. } if &**text == "half"),
+    );
+    let ended = events
+        .iter()
+        .any(|event| matches!(&event.kind, EventKind::ToolResult(result) if !result.ok));
+    assert!(whole && ended, "{events:#?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tool_that_honestly_runs_long_is_left_alone() {
     let stage = Stage::new();
     let session = stage.session().await;

@@ -136,7 +136,7 @@ impl StreamAgent {
                     ended
                 }
                 Step::Rang => {
-                    let ended = self.rang(&mut clocks);
+                    let ended = self.rang(&mut clocks, &mut batch);
                     clock.as_mut().reset(clocks.next());
                     ended
                 }
@@ -162,10 +162,12 @@ impl StreamAgent {
         None
     }
 
-    fn rang(&mut self, clocks: &mut Clocks) -> Option<Ended> {
+    fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
         let now = Instant::now();
         if Clocks::rang(clocks.give_up, now) {
             self.retired = true;
+            // What it has begun to say and do is closed, and that is all that is known of it.
+            let _not_its_end = self.translator.end_of_output(batch);
             return Some(interrupted(
                 "interrupted; the agent did not react and is ended",
             ));

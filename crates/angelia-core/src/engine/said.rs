@@ -1,0 +1,100 @@
+//! What a turn has said and begun so far: its answer, and what is still open.
+
+use std::sync::Arc;
+
+use crate::model::{BlockId, EventKind, TextChannel, ToolId, ToolResult};
+
+#[derive(Default)]
+pub(super) struct Said {
+    blocks: Vec<Block>,
+    tools: Vec<ToolId>,
+}
+
+struct Block {
+    id: BlockId,
+    channel: TextChannel,
+    text: String,
+    whole: bool,
+}
+
+impl Said {
+    pub(super) fn note(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::Delta {
+                block,
+                channel,
+                text,
+            } => {
+                self.block(*block, *channel).text.push_str(text);
+            }
+            // The whole block has the last word.
+            EventKind::Block {
+                block,
+                channel,
+                text,
+            } => {
+                let block = self.block(*block, *channel);
+                block.text.clear();
+                block.text.push_str(text);
+                block.whole = true;
+            }
+            EventKind::ToolCall(call) => self.tools.push(call.id.clone()),
+            EventKind::ToolResult(result) => self.tools.retain(|id| *id != result.id),
+            _ => {}
+        }
+    }
+
+    /// The ends of what has none.
+    pub(super) fn close(&self) -> Vec<EventKind> {
+        let blocks = self
+            .blocks
+            .iter()
+            .filter(|block| !block.whole)
+            .map(|block| EventKind::Block {
+                block: block.id,
+                channel: block.channel,
+                text: block.text.as_str().into(),
+            });
+        let tools = self.tools.iter().map(|id| {
+            let output = "the turn ended before it did".into();
+            EventKind::ToolResult(ToolResult {
+                id: id.clone(),
+                ok: false,
+                output,
+            })
+        });
+        blocks.chain(tools).collect()
+    }
+
+    /// The answer: whole blocks where they are known, deltas where one is still open.
+    pub(super) fn answer(&self) -> Arc<str> {
+        let mut text = String::new();
+        for block in &self.blocks {
+            if block.channel == TextChannel::Answer && !block.text.is_empty() {
+                if !text.is_empty() {
+                    text.push_str("\n\n");
+                }
+                text.push_str(&block.text);
+            }
+        }
+        text.into()
+    }
+
+    fn block(&mut self, id: BlockId, channel: TextChannel) -> &mut Block {
+        // Blocks come and go in order, so the wanted one is nearly always the last.
+        let index = self
+            .blocks
+            .iter()
+            .rposition(|block| block.id == id)
+            .unwrap_or_else(|| {
+                self.blocks.push(Block {
+                    id,
+                    channel,
+                    text: String::new(),
+                    whole: false,
+                });
+                self.blocks.len() - 1
+            });
+        &mut self.blocks[index]
+    }
+}
