@@ -5,7 +5,10 @@
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
-    model::{Content, Decision, Failure, FailureKind, Origin, Status, Turn, Verdict},
+    model::{
+        Content, Decision, EventKind, Failure, FailureKind, Level, Notice, Origin, Status, Turn,
+        Verdict,
+    },
     ports::{Activity, Agent, BoxFuture, Clock, Emitted, Ended, TurnControl, TurnIo},
     redact::Redactor,
 };
@@ -39,6 +42,8 @@ pub(crate) struct StreamAgent {
     /// A turn has begun and not ended; still so when whoever ran it has gone.
     pub(crate) in_turn: bool,
     pub(crate) requests: u64,
+    /// Words for the running turn that the program cannot take yet.
+    pub(crate) held: Vec<Vec<Content>>,
 }
 
 /// What does not change over the agent's life.
@@ -92,6 +97,29 @@ impl StreamAgent {
         match origin {
             Origin::Owner if !self.settings.model_mode => content,
             _ => escape::with_harmless_end(&content, reader),
+        }
+    }
+
+    /// Words for the running turn, as soon as they would become a part of it.
+    pub(super) fn pass_held_words(&mut self) {
+        if self.held.is_empty() || !self.translator.takes_words() {
+            return;
+        }
+        for content in std::mem::take(&mut self.held) {
+            let uuid = self.settings.clock.fresh_uuid().to_string();
+            self.translator.steered(&uuid);
+            self.link
+                .input
+                .push(outgoing::user_message(&uuid, &content));
+        }
+    }
+
+    /// Says so when the turn has ended before words for it could be passed on.
+    pub(super) fn drop_held_words(&mut self, batch: &mut Vec<Emitted>) {
+        if !std::mem::take(&mut self.held).is_empty() {
+            let text = "the agent could not take what was added to this turn; send it again";
+            let notice = Notice::new(Level::Warning, "not_steered", text);
+            batch.push(Emitted::Event(EventKind::Notice(notice)));
         }
     }
 
@@ -151,10 +179,10 @@ impl StreamAgent {
             TurnControl::Decide { key, decision } => self.translator.answer(&key, &decision),
             TurnControl::ToolResult { id, ok, content } => self.tools.answer(id, ok, content),
             TurnControl::Steer(content) => {
-                let uuid = self.settings.clock.fresh_uuid().to_string();
-                let content = self.harmless(content, origin, Reader::Unknown);
-                self.translator.steered(&uuid);
-                Some(outgoing::user_message(&uuid, &content))
+                self.held
+                    .push(self.harmless(content, origin, Reader::Unknown));
+                self.pass_held_words();
+                None
             }
         };
         if let Some(line) = line {

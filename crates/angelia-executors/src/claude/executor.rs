@@ -313,6 +313,7 @@ impl StreamExecutor {
             retired: false,
             in_turn: false,
             requests: 0,
+            held: Vec::new(),
         })
     }
 }

@@ -196,12 +196,13 @@ fn the_prefix_is_what_precedes_the_conversation() {
         (|spec| spec.warm = 7) as fn(&mut SessionSpec),
         |spec| spec.billing = angelia_core::model::Billing::Subscription,
         |spec| spec.env = BTreeMap::from([("A".into(), "b".into())]),
+        // The translator adds the one that answers, asked for or not.
+        |spec| spec.model = Some("opus".into()),
     ] {
         assert_eq!(prefix(change), same);
     }
     for change in [
-        (|spec| spec.model = Some("opus".into())) as fn(&mut SessionSpec),
-        |spec| spec.system = SystemPrompt::Append("more".into()),
+        (|spec| spec.system = SystemPrompt::Append("more".into())) as fn(&mut SessionSpec),
         |spec| spec.tools = ToolSet::None,
         |spec| spec.trust = true,
         |spec| spec.stable_prompt = false,

@@ -112,6 +112,7 @@ impl StreamAgent {
             let ended = match step {
                 Step::Read => {
                     let ended = self.translate(&mut batch);
+                    self.pass_held_words();
                     io.events.send(std::mem::take(&mut batch)).await;
                     ended
                 }
@@ -142,6 +143,7 @@ impl StreamAgent {
                 }
             };
             if let Some(ended) = ended {
+                self.drop_held_words(&mut batch);
                 io.events.send(batch).await;
                 self.tools.forget_calls();
                 self.flush().await;

@@ -57,13 +57,12 @@ const DEFAULT_COMMAND: &str = "make everything better";
 pub(super) fn read(prompt: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut text = String::new();
-    for line in prompt.lines() {
-        if let Some(step) = directive(line) {
+    for line in prompt.split_inclusive('\n') {
+        if let Some(step) = directive(line.trim_end_matches(['\r', '\n'])) {
             echo(&mut steps, &mut text);
             steps.push(step);
         } else {
             text.push_str(line);
-            text.push('\n');
         }
     }
     if steps.is_empty() {

@@ -480,3 +480,27 @@ fn words_that_come_too_late_for_the_turn_still_belong_to_it() {
         Some("only")
     );
 }
+
+#[test]
+fn the_model_that_answers_is_part_of_the_prefix() {
+    let prefix = |model: &str| {
+        let mut process = Process::new();
+        process.begin("u");
+        for line in [
+            json!({"type": "system", "subtype": "init", "session_id": "s", "model": model}),
+            json!({"type": "result", "subtype": "success", "is_error": false, "result": "ok",
+                "session_id": "s", "usage": {}, "total_cost_usd": 0}),
+        ] {
+            process
+                .translator
+                .line(line.to_string().as_bytes(), &mut process.out);
+        }
+        let used = process.out.iter().find_map(|emitted| match emitted {
+            Emitted::Event(EventKind::Usage(usage)) => usage.prefix_sha256.clone(),
+            _ => None,
+        });
+        used.expect("what was used is said")
+    };
+    assert_eq!(prefix("small"), prefix("small"));
+    assert_ne!(prefix("small"), prefix("large"));
+}

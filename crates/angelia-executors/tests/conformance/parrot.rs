@@ -136,10 +136,9 @@ impl ExecutorFixture for Parrot {
         false
     }
 
-    /// It repeats what it has heard: short texts whole (but for the kind of their line ends), and
-    /// of long ones the beginning and how much more there was.
+    /// It repeats what it has heard: short texts whole, and of long ones the beginning and how much
+    /// more there was.
     fn arrived(&self, text: &str, answer: &str) -> bool {
-        let text = text.replace("\r\n", "\n");
         if text.len() <= REPEATED {
             return answer.contains(&format!("You said: {text}\n"));
         }

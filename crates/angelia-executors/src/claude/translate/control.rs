@@ -100,6 +100,7 @@ impl Translator {
 
     /// What becomes of a message that was written with a uuid.
     pub(super) fn lifecycle(&mut self, line: &str, out: &mut Vec<Emitted>) -> Option<Signal> {
+        self.says_lifecycle = true;
         let parsed = serde_json::from_str::<Lifecycle<'_>>(line).ok();
         let parts = parsed
             .as_ref()

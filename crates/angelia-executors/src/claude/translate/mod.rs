@@ -165,6 +165,8 @@ pub struct Translator {
     ledger: Ledger,
     lane: Lane,
     resets_at: Option<Timestamp>,
+    /// This version says what becomes of each message.
+    says_lifecycle: bool,
 }
 
 impl Translator {
@@ -177,6 +179,7 @@ impl Translator {
             running: Running::Nothing,
             turn: None,
             last_uuid: None,
+            says_lifecycle: false,
             stream: Stream::default(),
             tasks: Tasks::default(),
             todo: Todo::default(),
@@ -194,6 +197,13 @@ impl Translator {
         }
         self.stream = Stream::default();
         self.turn = Some(Turn::new(message_uuid));
+    }
+
+    /// A further message written now becomes a part of the running turn: the program says what it
+    /// does with it, or a tool runs, behind which every version takes it up. Otherwise it might
+    /// run as a turn of its own whose result nobody could tell from the next one's.
+    pub fn takes_words(&self) -> bool {
+        self.says_lifecycle || self.turn.as_ref().is_some_and(Turn::runs_a_tool)
     }
 
     /// We write a further message into the running turn.

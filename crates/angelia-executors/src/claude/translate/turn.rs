@@ -164,6 +164,10 @@ impl Turn {
         }
     }
 
+    pub(super) fn runs_a_tool(&self) -> bool {
+        !self.tools.open.is_empty()
+    }
+
     pub(super) fn close_tools(&mut self, output: &str, out: &mut Vec<Emitted>) {
         let mut open: Vec<(ToolId, usize)> = self.tools.open.drain().collect();
         open.sort_by_key(|(_, number)| *number);
