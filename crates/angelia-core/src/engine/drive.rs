@@ -373,7 +373,7 @@ impl SessionActor {
                 drive.tell(TurnControl::ToolResult { id, ok, content });
                 let _gone = reply.send(Ok(()));
             }
-            other => self.handle_beside(other).await,
+            other => self.handle(other, false).await,
         }
         ControlFlow::Continue(())
     }

@@ -1,23 +1,19 @@
 //! What frontends call.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
 use super::{
-    live::LiveAgents,
-    log::{Logs, TurnLog, Watch},
+    log::{TurnLog, Watch},
     once::RequestKey,
-    session::{Command, SessionHandle},
+    session::Command,
+    shared::Shared,
 };
 use crate::{
     model::{
         ApprovalId, ApprovalRecord, Content, Decision, ExternalName, Failure, Seq, SessionId,
-        SessionRecord, SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord, TurnState,
+        SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord, TurnState,
     },
     ports::{Approvals, Clock, Executor, Page, Store, StoreError},
     task::Tasks,
@@ -27,21 +23,6 @@ use crate::{
 #[derive(Clone)]
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
-}
-
-pub(super) struct Shared {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) executors: Vec<Arc<dyn Executor>>,
-    pub(super) limits: Limits,
-    pub(super) tasks: Tasks,
-    pub(super) live: LiveAgents,
-    actors: Mutex<HashMap<SessionId, SessionHandle>>,
-    starting: tokio::sync::Mutex<()>,
-    /// Turns that are queued or running here, or have just ended.
-    turns: Mutex<Logs>,
-    /// Which session waits for which approval.
-    pending: Mutex<HashMap<ApprovalId, SessionId>>,
 }
 
 /// What an engine is made of.
@@ -143,133 +124,13 @@ pub enum EngineError {
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        let live = LiveAgents::new(parts.limits.max_live);
         Self {
-            shared: Arc::new(Shared {
-                store: parts.store,
-                clock: parts.clock,
-                executors: parts.executors,
-                limits: parts.limits,
-                tasks: parts.tasks,
-                live,
-                actors: Mutex::default(),
-                starting: tokio::sync::Mutex::default(),
-                turns: Mutex::default(),
-                pending: Mutex::default(),
-            }),
+            shared: Arc::new(Shared::new(parts)),
         }
     }
 
     pub fn executors(&self) -> &[Arc<dyn Executor>] {
         &self.shared.executors
-    }
-
-    /// A new session; with a name, the session that has the name already, if there is one.
-    pub async fn create_session(&self, new: NewSession) -> Result<SessionRecord, EngineError> {
-        self.shared.executor(&new.spec.executor)?;
-        let now = self.shared.clock.now();
-        let session = SessionRecord {
-            id: SessionId::from_uuid(self.shared.clock.fresh_uuid()),
-            title: new.title,
-            created_at: now,
-            updated_at: now,
-            spec: new.spec,
-            native: None,
-            forked_from: None,
-            revision: 0,
-        };
-        let store = &self.shared.store;
-        store.create_session(&session).await?;
-        if let Some(name) = new.name {
-            let named = store.bind_name(&name, session.id).await?;
-            if named != session.id {
-                // Somebody was faster: the name means their session, and ours is not needed.
-                store.delete_session(session.id).await?;
-                return self.session(named).await;
-            }
-        }
-        Ok(session)
-    }
-
-    pub async fn session(&self, id: SessionId) -> Result<SessionRecord, EngineError> {
-        self.shared
-            .store
-            .session(id)
-            .await?
-            .ok_or(EngineError::NotFound("session"))
-    }
-
-    pub async fn sessions(&self, page: Page) -> Result<Vec<SessionRecord>, EngineError> {
-        Ok(self.shared.store.sessions(page).await?)
-    }
-
-    pub async fn named(&self, name: &ExternalName) -> Result<Option<SessionId>, EngineError> {
-        Ok(self.shared.store.named(name).await?)
-    }
-
-    pub async fn rename_session(
-        &self,
-        id: SessionId,
-        title: Option<Arc<str>>,
-    ) -> Result<SessionRecord, EngineError> {
-        loop {
-            let mut session = self.session(id).await?;
-            session.title.clone_from(&title);
-            session.updated_at = self.shared.clock.now();
-            match self.shared.store.put_session(&session).await {
-                Ok(revision) => {
-                    return Ok(SessionRecord {
-                        revision,
-                        ..session
-                    });
-                }
-                // A turn of the session wrote in between: its change stays, ours comes after.
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// A new session that continues from where this one stands now.
-    pub async fn fork_session(&self, id: SessionId) -> Result<SessionRecord, EngineError> {
-        let parent = self.session(id).await?;
-        let executor = self.shared.executor(&parent.spec.executor)?;
-        let native = match &parent.native {
-            Some(native) => Some(executor.fork(&parent.spec, native).await?),
-            None => None,
-        };
-        let now = self.shared.clock.now();
-        let session = SessionRecord {
-            id: SessionId::from_uuid(self.shared.clock.fresh_uuid()),
-            created_at: now,
-            updated_at: now,
-            native,
-            forked_from: Some(id),
-            revision: 0,
-            ..parent
-        };
-        self.shared.store.create_session(&session).await?;
-        Ok(session)
-    }
-
-    /// Removes a session, its record, and the agent's own transcript of it. A running turn is
-    /// interrupted first.
-    pub async fn delete_session(&self, id: SessionId) -> Result<(), EngineError> {
-        let session = self.session(id).await?;
-        // Held by another process: refuse before anything is removed.
-        let lease = match self.shared.end_actor(id).await {
-            Some(lease) => lease,
-            None => self.shared.store.acquire(id).await?,
-        };
-        if let (Ok(executor), Some(native)) = (
-            self.shared.executor(&session.spec.executor),
-            &session.native,
-        ) {
-            executor.forget(&session.spec, native).await?;
-        }
-        self.shared.store.delete_session(id).await?;
-        self.shared.store.release(lease).await?;
-        Ok(())
     }
 
     /// Accepts a turn and returns at once; its events are read from the watch.
@@ -517,96 +378,4 @@ impl std::fmt::Debug for Parts {
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
-}
-
-impl Shared {
-    pub(super) fn executor(&self, name: &str) -> Result<&Arc<dyn Executor>, Failure> {
-        self.executors
-            .iter()
-            .find(|executor| executor.name() == name)
-            .ok_or_else(|| {
-                let known: Vec<_> = self
-                    .executors
-                    .iter()
-                    .map(|executor| executor.name())
-                    .collect();
-                Failure::new(
-                    crate::model::FailureKind::Invalid,
-                    format!("there is no executor `{name}`"),
-                )
-                .with_hint(format!("use one of: {}", known.join(", ")))
-            })
-    }
-
-    /// The session's actor, started if need be.
-    async fn actor(self: &Arc<Self>, session: SessionId) -> Result<SessionHandle, EngineError> {
-        // One at a time: a second lease for the same session would void the first.
-        let _one = self.starting.lock().await;
-        let known = self.actors().get(&session).cloned();
-        match known {
-            Some(actor) if !actor.is_ending() => return Ok(actor),
-            Some(ending) => ending.ended().await,
-            None => {}
-        }
-        if self.tasks.stop_token().is_cancelled() {
-            return Err(EngineError::ShuttingDown);
-        }
-        let record = self
-            .store
-            .session(session)
-            .await?
-            .ok_or(EngineError::NotFound("session"))?;
-        let lease = self.store.acquire(session).await?;
-        let actor = SessionHandle::start(Arc::clone(self), record, lease);
-        self.actors().insert(session, actor.clone());
-        Ok(actor)
-    }
-
-    fn existing_actor(&self, session: SessionId) -> Option<SessionHandle> {
-        self.actors()
-            .get(&session)
-            .filter(|actor| !actor.is_ending())
-            .cloned()
-    }
-
-    /// Ends the session's actor, if it has one here, and takes its lease over.
-    async fn end_actor(&self, session: SessionId) -> Option<crate::ports::Lease> {
-        let actor = self.existing_actor(session)?;
-        let (reply, lease) = oneshot::channel();
-        actor.send(Command::End { reply }).await.ok()?;
-        lease.await.ok()
-    }
-
-    pub(super) fn forget_actor(&self, session: SessionId) {
-        self.actors().remove(&session);
-    }
-
-    pub(super) fn keep_log(&self, log: &Arc<TurnLog>) {
-        lock(&self.turns).begin(log);
-    }
-
-    pub(super) fn forget_log(&self, turn: TurnId) {
-        lock(&self.turns).forget(turn);
-    }
-
-    pub(super) fn end_log(&self, turn: TurnId) {
-        lock(&self.turns).end(turn);
-    }
-
-    fn log(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
-        lock(&self.turns).find(turn)
-    }
-
-    fn actors(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {
-        lock(&self.actors)
-    }
-
-    pub(super) fn pending(&self) -> MutexGuard<'_, HashMap<ApprovalId, SessionId>> {
-        lock(&self.pending)
-    }
-}
-
-/// These maps are changed by single inserts and removals, so they are whole whatever panicked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,8 @@
 //!              queue, agent      agent.run()      numbers  └─▶ turn log ──▶ any number of watchers
 //! ```
 //!
-//! - [`Engine`]: what frontends call.
+//! - [`Engine`]: what frontends call; sessions in `conversations`, turns in `facade`.
+//! - `shared`: who runs what, and where to find it.
 //! - `session`: the actor that owns a session's queue and its live agent.
 //! - `running`: one turn from its first event to its outcome, in one segment or several.
 //! - `drive`: one segment: the agent runs and the record is kept.
@@ -20,6 +21,7 @@
 
 mod approvals;
 mod budget;
+mod conversations;
 mod drive;
 mod facade;
 mod live;
@@ -30,6 +32,7 @@ mod recovery;
 mod running;
 mod said;
 mod session;
+mod shared;
 mod unwind;
 mod watchdog;
 

@@ -208,7 +208,7 @@ impl SessionActor {
                     Some(Command::Interrupt { turn: wanted, .. }) if wanted == turn => {
                         return Err(interrupted("interrupted"));
                     }
-                    Some(command) => self.handle_beside(command).await,
+                    Some(command) => self.handle(command, false).await,
                     None => {}
                 },
             }

@@ -9,9 +9,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    facade::{Accepted, EngineError, Shared, Steered},
+    facade::{Accepted, EngineError, Steered},
     log::TurnLog,
     recorder::Recorder,
+    shared::Shared,
 };
 use crate::{
     model::{
@@ -148,7 +149,7 @@ impl SessionActor {
         // From here on nothing new comes in, but what came in before is still served.
         self.commands.close();
         while let Some(command) = self.commands.recv().await {
-            self.handle_idle(command).await;
+            self.handle(command, true).await;
         }
         while let Some(next) = self.queue.pop_front() {
             if self.stop.is_cancelled() {
@@ -182,12 +183,12 @@ impl SessionActor {
             self.shared.live.busy(session);
         }
         let Some(command) = command else { return false };
-        self.handle_idle(command).await;
+        self.handle(command, true).await;
         true
     }
 
-    /// What can be done for a session whose agent rests.
-    async fn handle_idle(&mut self, command: Command) {
+    /// What can be done beside a turn that is under way, or while the agent rests.
+    pub(super) async fn handle(&mut self, command: Command, idle: bool) {
         match command {
             Command::Submit {
                 turn,
@@ -195,24 +196,7 @@ impl SessionActor {
                 claim,
                 reply,
             } => {
-                let accepted = self.accept(turn, log, claim, true).await;
-                // Whoever asked may have gone.
-                let _gone = reply.send(accepted);
-            }
-            other => self.handle_beside(other).await,
-        }
-    }
-
-    /// What can be done beside a turn that is under way.
-    pub(super) async fn handle_beside(&mut self, command: Command) {
-        match command {
-            Command::Submit {
-                turn,
-                log,
-                claim,
-                reply,
-            } => {
-                let accepted = self.accept(turn, log, claim, false).await;
+                let accepted = self.accept(turn, log, claim, idle).await;
                 // Whoever asked may have gone.
                 let _gone = reply.send(accepted);
             }

@@ -1,0 +1,119 @@
+//! Sessions as frontends handle them: made, named, found, renamed, forked, removed.
+
+use std::sync::Arc;
+
+use super::facade::{Engine, EngineError, NewSession};
+use crate::{
+    model::{ExternalName, SessionId, SessionRecord},
+    ports::{Page, StoreError},
+};
+
+impl Engine {
+    /// A new session; with a name, the session that has the name already, if there is one.
+    pub async fn create_session(&self, new: NewSession) -> Result<SessionRecord, EngineError> {
+        self.shared.executor(&new.spec.executor)?;
+        let now = self.shared.clock.now();
+        let session = SessionRecord {
+            id: SessionId::from_uuid(self.shared.clock.fresh_uuid()),
+            title: new.title,
+            created_at: now,
+            updated_at: now,
+            spec: new.spec,
+            native: None,
+            forked_from: None,
+            revision: 0,
+        };
+        let store = &self.shared.store;
+        store.create_session(&session).await?;
+        if let Some(name) = new.name {
+            let named = store.bind_name(&name, session.id).await?;
+            if named != session.id {
+                // Somebody was faster: the name means their session, and ours is not needed.
+                store.delete_session(session.id).await?;
+                return self.session(named).await;
+            }
+        }
+        Ok(session)
+    }
+
+    pub async fn session(&self, id: SessionId) -> Result<SessionRecord, EngineError> {
+        self.shared
+            .store
+            .session(id)
+            .await?
+            .ok_or(EngineError::NotFound("session"))
+    }
+
+    pub async fn sessions(&self, page: Page) -> Result<Vec<SessionRecord>, EngineError> {
+        Ok(self.shared.store.sessions(page).await?)
+    }
+
+    pub async fn named(&self, name: &ExternalName) -> Result<Option<SessionId>, EngineError> {
+        Ok(self.shared.store.named(name).await?)
+    }
+
+    pub async fn rename_session(
+        &self,
+        id: SessionId,
+        title: Option<Arc<str>>,
+    ) -> Result<SessionRecord, EngineError> {
+        loop {
+            let mut session = self.session(id).await?;
+            session.title.clone_from(&title);
+            session.updated_at = self.shared.clock.now();
+            match self.shared.store.put_session(&session).await {
+                Ok(revision) => {
+                    return Ok(SessionRecord {
+                        revision,
+                        ..session
+                    });
+                }
+                // A turn of the session wrote in between: its change stays, ours comes after.
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// A new session that continues from where this one stands now.
+    pub async fn fork_session(&self, id: SessionId) -> Result<SessionRecord, EngineError> {
+        let parent = self.session(id).await?;
+        let executor = self.shared.executor(&parent.spec.executor)?;
+        let native = match &parent.native {
+            Some(native) => Some(executor.fork(&parent.spec, native).await?),
+            None => None,
+        };
+        let now = self.shared.clock.now();
+        let session = SessionRecord {
+            id: SessionId::from_uuid(self.shared.clock.fresh_uuid()),
+            created_at: now,
+            updated_at: now,
+            native,
+            forked_from: Some(id),
+            revision: 0,
+            ..parent
+        };
+        self.shared.store.create_session(&session).await?;
+        Ok(session)
+    }
+
+    /// Removes a session, its record, and the agent's own transcript of it. A running turn is
+    /// interrupted first.
+    pub async fn delete_session(&self, id: SessionId) -> Result<(), EngineError> {
+        let session = self.session(id).await?;
+        // Held by another process: refuse before anything is removed.
+        let lease = match self.shared.end_actor(id).await {
+            Some(lease) => lease,
+            None => self.shared.store.acquire(id).await?,
+        };
+        if let (Ok(executor), Some(native)) = (
+            self.shared.executor(&session.spec.executor),
+            &session.native,
+        ) {
+            executor.forget(&session.spec, native).await?;
+        }
+        self.shared.store.delete_session(id).await?;
+        self.shared.store.release(lease).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! What the engine and its actors share: who runs what, and where to find it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    facade::{EngineError, Limits, Parts},
+    live::LiveAgents,
+    log::{Logs, TurnLog},
+    session::{Command, SessionHandle},
+};
+use crate::{
+    model::{ApprovalId, Failure, FailureKind, SessionId, TurnId},
+    ports::{Clock, Executor, Lease, Store},
+    task::Tasks,
+};
+
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) executors: Vec<Arc<dyn Executor>>,
+    pub(super) limits: Limits,
+    pub(super) tasks: Tasks,
+    pub(super) live: LiveAgents,
+    actors: Mutex<HashMap<SessionId, SessionHandle>>,
+    starting: tokio::sync::Mutex<()>,
+    /// Turns that are queued or running here, or have just ended.
+    turns: Mutex<Logs>,
+    /// Which session waits for which approval.
+    pending: Mutex<HashMap<ApprovalId, SessionId>>,
+}
+
+impl Shared {
+    pub(super) fn new(parts: Parts) -> Self {
+        Self {
+            live: LiveAgents::new(parts.limits.max_live),
+            store: parts.store,
+            clock: parts.clock,
+            executors: parts.executors,
+            limits: parts.limits,
+            tasks: parts.tasks,
+            actors: Mutex::default(),
+            starting: tokio::sync::Mutex::default(),
+            turns: Mutex::default(),
+            pending: Mutex::default(),
+        }
+    }
+
+    pub(super) fn executor(&self, name: &str) -> Result<&Arc<dyn Executor>, Failure> {
+        self.executors
+            .iter()
+            .find(|executor| executor.name() == name)
+            .ok_or_else(|| {
+                let known: Vec<_> = self
+                    .executors
+                    .iter()
+                    .map(|executor| executor.name())
+                    .collect();
+                Failure::new(
+                    FailureKind::Invalid,
+                    format!("there is no executor `{name}`"),
+                )
+                .with_hint(format!("use one of: {}", known.join(", ")))
+            })
+    }
+
+    /// The session's actor, started if need be.
+    pub(super) async fn actor(
+        self: &Arc<Self>,
+        session: SessionId,
+    ) -> Result<SessionHandle, EngineError> {
+        // One at a time: a second lease for the same session would void the first.
+        let _one = self.starting.lock().await;
+        let known = self.actors().get(&session).cloned();
+        match known {
+            Some(actor) if !actor.is_ending() => return Ok(actor),
+            Some(ending) => ending.ended().await,
+            None => {}
+        }
+        if self.tasks.stop_token().is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        let record = self
+            .store
+            .session(session)
+            .await?
+            .ok_or(EngineError::NotFound("session"))?;
+        let lease = self.store.acquire(session).await?;
+        let actor = SessionHandle::start(Arc::clone(self), record, lease);
+        self.actors().insert(session, actor.clone());
+        Ok(actor)
+    }
+
+    pub(super) fn existing_actor(&self, session: SessionId) -> Option<SessionHandle> {
+        self.actors()
+            .get(&session)
+            .filter(|actor| !actor.is_ending())
+            .cloned()
+    }
+
+    /// Ends the session's actor, if it has one here, and takes its lease over.
+    pub(super) async fn end_actor(&self, session: SessionId) -> Option<Lease> {
+        let actor = self.existing_actor(session)?;
+        let (reply, lease) = oneshot::channel();
+        actor.send(Command::End { reply }).await.ok()?;
+        lease.await.ok()
+    }
+
+    pub(super) fn forget_actor(&self, session: SessionId) {
+        self.actors().remove(&session);
+    }
+
+    pub(super) fn keep_log(&self, log: &Arc<TurnLog>) {
+        lock(&self.turns).begin(log);
+    }
+
+    pub(super) fn forget_log(&self, turn: TurnId) {
+        lock(&self.turns).forget(turn);
+    }
+
+    pub(super) fn end_log(&self, turn: TurnId) {
+        lock(&self.turns).end(turn);
+    }
+
+    pub(super) fn log(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
+        lock(&self.turns).find(turn)
+    }
+
+    fn actors(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {
+        lock(&self.actors)
+    }
+
+    pub(super) fn pending(&self) -> MutexGuard<'_, HashMap<ApprovalId, SessionId>> {
+        lock(&self.pending)
+    }
+}
+
+/// These maps are changed by single inserts and removals, so they are whole whatever panicked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
