@@ -6,12 +6,13 @@
 //! what the owner writes.
 //!
 //! - `open`, `migrations`: from a path to a connection with the present schema.
-//! - `writer`, `readers`: the thread and the connections.
+//! - `writer`, `readers`: the thread and the connections; `checkpoint`: the thread that empties the log.
 //! - `write`, `read`: the statements; `claims`: at most once; `approvals`: what people were asked.
 //! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `words`: what is in the columns.
 //! - `trouble`: what people are told when SQLite fails.
 
 mod approvals;
+mod checkpoint;
 mod claims;
 mod content_json;
 mod event_json;

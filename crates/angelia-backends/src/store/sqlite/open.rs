@@ -18,6 +18,9 @@ pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 const STATEMENTS: usize = 64;
 
+/// How long the log may grow before a commit has to empty it, in pages.
+const LOG_PAGES: i64 = 16_384;
+
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("{message}")]
@@ -90,6 +93,11 @@ pub(super) fn readable(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// A further connection that may write.
+pub(super) fn existing(path: &Path) -> rusqlite::Result<Connection> {
+    connect(path, OpenFlags::empty())
+}
+
 fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -106,6 +114,8 @@ fn prepare(connection: &mut Connection) -> Result<(), MigrateError> {
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    // The checkpointer empties the log beside the commits; this is for when it cannot.
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     if version == migrations::latest() {
         return Ok(());
     }

@@ -17,6 +17,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
+    checkpoint::Checkpointer,
     open::OpenError,
     trouble::{Trouble, describe, is_busy},
 };
@@ -176,9 +177,13 @@ pub(super) fn closed() -> StoreError {
 
 fn run(db: Db, mut messages: mpsc::Receiver<Message>) {
     let mut closers = Vec::new();
+    let mut checkpointer = Checkpointer::new(Arc::clone(&db.path));
     while let Some(message) = messages.blocking_recv() {
         match message {
-            Message::Job(first) => write_group(&db, first, &mut messages, &mut closers),
+            Message::Job(first) => {
+                write_group(&db, first, &mut messages, &mut closers);
+                checkpointer.committed();
+            }
             Message::Close(reply) => closers.push(reply),
         }
         if !closers.is_empty() {
@@ -186,6 +191,7 @@ fn run(db: Db, mut messages: mpsc::Receiver<Message>) {
             messages.close();
         }
     }
+    drop(checkpointer);
     drop(db);
     for reply in closers {
         let _nobody_waits = reply.send(());
