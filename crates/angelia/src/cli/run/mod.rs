@@ -166,7 +166,8 @@ async fn show_turn<Out: Write, Err: Write>(
                 if !readable {
                     turn.stop(false).await;
                 }
-                if let Some(first) = asking.first() {
+                // Whoever only watches is not asked.
+                if let (Some(first), Some(_)) = (asking.first(), &keyboard) {
                     readable &= show.screen.ask(&first.prompt()).is_ok();
                 }
             }
