@@ -7,11 +7,11 @@ use super::{
     facade::{Engine, EngineError},
     log::TurnLog,
     recorder::Recorder,
+    said::Said,
 };
 use crate::{
     model::{
-        ApprovalId, EventKind, Failure, FailureKind, Outcome, Status, TextChannel, TurnRecord,
-        Usage, Verdict,
+        ApprovalId, EventKind, Failure, FailureKind, Outcome, Status, TurnRecord, Usage, Verdict,
     },
     ports::{Lease, StoreError},
 };
@@ -49,7 +49,7 @@ impl Engine {
 
     async fn write_lost_end(&self, turn: &TurnRecord, lease: &Lease) -> Result<(), EngineError> {
         let store = &self.shared.store;
-        let mut text = String::new();
+        let mut said = Said::default();
         let mut usage = Usage::default();
         let mut open: Vec<ApprovalId> = Vec::new();
         let mut last = 0;
@@ -58,17 +58,8 @@ impl Engine {
             let Some(newest) = page.last() else { break };
             last = newest.seq;
             for event in &page {
+                said.note(&event.kind);
                 match &event.kind {
-                    EventKind::Block {
-                        channel: TextChannel::Answer,
-                        text: block,
-                        ..
-                    } => {
-                        if !text.is_empty() && !block.is_empty() {
-                            text.push_str("\n\n");
-                        }
-                        text.push_str(block);
-                    }
                     EventKind::Usage(newer) => usage = newer.clone(),
                     EventKind::Approval(approval) => open.push(approval.id),
                     EventKind::Resolved(resolution) => open.retain(|id| *id != resolution.id),
@@ -83,7 +74,7 @@ impl Engine {
         .with_hint("look at what the agent had done so far, then send the request again");
         let outcome = Outcome {
             status: Status::Failed(failure),
-            text: text.into(),
+            text: said.answer(),
             reason: "owner died".into(),
             usage,
         };
