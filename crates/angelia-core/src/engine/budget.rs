@@ -8,7 +8,9 @@ pub(super) struct Meter {
     budgets: Budgets,
     began: Instant,
     tools: u32,
-    cost_usd: f64,
+    /// Of the segments that are over, and of the running one.
+    paid_before: f64,
+    paid: f64,
 }
 
 impl Meter {
@@ -17,7 +19,8 @@ impl Meter {
             budgets,
             began: now,
             tools: 0,
-            cost_usd: 0.0,
+            paid_before: 0.0,
+            paid: 0.0,
         }
     }
 
@@ -25,6 +28,7 @@ impl Meter {
     pub(super) fn restart(&mut self, now: Instant) {
         self.began = now;
         self.tools = 0;
+        self.paid_before += std::mem::take(&mut self.paid);
     }
 
     /// Notes an event, and says which setting is used up by it.
@@ -37,7 +41,7 @@ impl Meter {
                 (self.tools > limit).then_some("budget_tool_count")
             }
             EventKind::Usage(usage) => {
-                self.cost_usd = usage.cost_usd.unwrap_or(self.cost_usd);
+                self.paid = usage.cost_usd.unwrap_or(self.paid);
                 self.is_costly().then_some("max_cost_usd")
             }
             _ => None,
@@ -48,7 +52,7 @@ impl Meter {
     pub(super) fn is_costly(&self) -> bool {
         self.budgets
             .cost_usd
-            .is_some_and(|limit| self.cost_usd >= limit)
+            .is_some_and(|limit| self.paid_before + self.paid >= limit)
     }
 
     /// When the segment's time is up.

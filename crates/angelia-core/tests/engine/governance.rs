@@ -386,6 +386,28 @@ async fn a_failure_is_never_resumed_and_neither_is_what_has_cost_enough() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_cost_of_earlier_segments_counts() {
+    let stage = Stage::new();
+    let session = session_with(&stage, |spec| {
+        spec.budgets.cost_usd = Some(1.0);
+        spec.budgets.tools = Some(1);
+    })
+    .await;
+    let submitted = stage.submit(session.id, "work").await;
+    for _ in 0..2 {
+        let run = stage.strings.next_run().await;
+        run.emit(vec![tool("a"), tool_result("a"), tool("b")]).await;
+        run.io.cancel.cancelled().await;
+        run.emit(vec![used(1, 0.6)]).await;
+        obey(run).await;
+    }
+    // Twice 0.6 is more than 1: it does not go on a second time.
+    let ended = outcome(submitted.watch).await;
+    assert_eq!(ended.status, Status::Partial);
+    assert_eq!(ended.usage.cost_usd, Some(1.2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn words_for_a_running_turn_reach_it() {
     let stage = Stage::new();
     let session = stage.session().await;
