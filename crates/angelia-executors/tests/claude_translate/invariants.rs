@@ -203,7 +203,7 @@ fn what_is_not_passed_on_is_in_the_table() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// Lines of any recordings in any order, repeated, with turns begun anywhere.
     #[test]

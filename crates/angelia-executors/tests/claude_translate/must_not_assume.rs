@@ -292,3 +292,37 @@ fn p14_types_are_not_a_closed_set() {
     };
     assert!(matches!(asked.ask, Ask::Unknown { subtype, .. } if &*subtype == "new"));
 }
+
+#[test]
+fn text_behind_a_settled_block_is_a_block_of_its_own() {
+    let delta = |text: &str| {
+        line(&json!({"type": "stream_event", "event": {
+            "type": "content_block_delta", "index": 0,
+            "delta": {"type": "text_delta", "text": text}}}))
+    };
+    let whole = line(&json!({"type": "assistant", "message": {
+        "role": "assistant", "content": [{"type": "text", "text": "first"}]}}));
+    let mut translator = translator(false);
+    translator.begin_turn("u");
+    let mut out = Vec::new();
+    for line in [&delta("fir"), &whole, &delta("late")] {
+        translator.line(line, &mut out);
+    }
+    translator.end_of_output(&mut out);
+    let texts: Vec<(u32, bool, &str)> = (out.iter())
+        .filter_map(|emitted| match emitted {
+            Emitted::Event(EventKind::Delta { block, text, .. }) => Some((*block, false, &**text)),
+            Emitted::Event(EventKind::Block { block, text, .. }) => Some((*block, true, &**text)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            (0, false, "fir"),
+            (0, true, "first"),
+            (1, false, "late"),
+            (1, true, "late")
+        ]
+    );
+}

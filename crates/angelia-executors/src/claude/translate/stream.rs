@@ -75,10 +75,12 @@ impl Stream {
         turn: &mut Turn,
         out: &mut Vec<Emitted>,
     ) {
-        let at = self
-            .slots
-            .iter()
-            .rposition(|slot| slot.index == Some(index));
+        // A settled block takes no more text: what comes behind it under its number is another one.
+        let takes = |slot: &Slot| {
+            slot.index == Some(index)
+                && !matches!(slot.content, Slotted::Text { settled: true, .. })
+        };
+        let at = self.slots.iter().rposition(takes);
         let slot = match at {
             Some(at) => &mut self.slots[at],
             None => self.push_text(Some(index), channel),
