@@ -14,7 +14,7 @@ use anyhow::Result;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  setup          install the real agent programs the tests drive into target/npm
+  setup          install the real programs the tests drive into target/npm and target/python
   test [ARGS]    setup, fmt, clippy, tidy and every test; ARGS go to cargo nextest run
   tidy           check the rules that no compiler knows
   bench NAME     measure, always beside a baseline of the same minute

@@ -40,7 +40,7 @@ impl RealClaude {
     fn find(version: &'static str) -> Result<Self, NotInstalled> {
         let package = format!("claude-code-{version}-{}", platform());
         let path = programs::workspace()
-            .join("target/npm/node_modules")
+            .join("target/npm/claude/node_modules")
             .join(package)
             .join("claude");
         if path.is_file() {

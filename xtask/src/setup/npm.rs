@@ -1,52 +1,46 @@
-//! Installs the pinned real agent programs from `tests/npm` into `target/npm`, once per lock file.
+//! Packages from npm: what a lock file says, and of the programs that are packed by platform those
+//! for this one.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use super::{Group, read};
 use crate::program::{command, output, succeed};
 
 /// What npm needs to install exactly what the lock file says.
 const FILES: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 
-pub(crate) fn run() -> Result<()> {
-    let pins = crate::root().join("tests/npm");
-    let target = crate::root().join("target/npm");
+pub(super) fn install(group: &Group) -> Result<()> {
+    let Group { name, pins, target } = group;
     let manifest = read(&pins.join("package.json"))?;
-    let programs = programs(&manifest, &platform())?;
-    let stamp = target.join("installed");
-    // The lock file itself is the stamp: no hash to explain, and a difference can be looked at.
-    let wanted = read(&pins.join("package-lock.json"))?;
-    let installed = fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted);
-    if installed && missing(&target, &programs).is_empty() {
-        eprintln!("target/npm is up to date");
+    let programs = programs(&manifest, &platform()).with_context(|| format!("in tests/{name}"))?;
+    let lock = read(&pins.join("package-lock.json"))?;
+    if group.is_installed(&lock) && missing(target, &programs).is_empty() {
+        eprintln!("target/{name} is up to date");
         return Ok(());
     }
     require_npm()?;
-    fs::create_dir_all(&target).with_context(|| format!("cannot make {}", target.display()))?;
-    if stamp.exists() {
-        fs::remove_file(&stamp)?;
-    }
+    group.begin()?;
     for file in FILES {
         fs::copy(pins.join(file), target.join(file))
-            .with_context(|| format!("cannot copy tests/npm/{file}"))?;
+            .with_context(|| format!("cannot copy tests/{name}/{file}"))?;
     }
     // The programs are in the packages as files: no install script has anything to do.
     succeed(
         command("npm")
             .args(["ci", "--ignore-scripts"])
-            .current_dir(&target),
+            .current_dir(target),
     )
-    .context("cannot install the agent programs; is the package registry reachable?")?;
+    .with_context(|| format!("cannot install tests/{name}; is the package registry reachable?"))?;
     // npm passes over an optional package that it cannot fetch.
-    let missing = missing(&target, &programs);
+    let missing = missing(target, &programs);
     ensure!(
         missing.is_empty(),
         "npm did not install {}",
         missing.join(", ")
     );
-    fs::write(&stamp, wanted)?;
-    Ok(())
+    group.finish(&lock)
 }
 
 fn require_npm() -> Result<()> {
@@ -66,9 +60,10 @@ fn programs(manifest: &str, platform: &str) -> Result<Vec<String>> {
         .filter(|word| !word.contains(':') && word.ends_with(&ending))
         .map(Into::into)
         .collect();
+    // What every platform gets is an ordinary dependency.
     ensure!(
-        !programs.is_empty(),
-        "tests/npm/package.json has no agent programs for {platform}"
+        !programs.is_empty() || !manifest.contains("\"optionalDependencies\""),
+        "package.json has no programs for {platform}"
     );
     Ok(programs)
 }
@@ -94,10 +89,6 @@ fn platform() -> String {
         other => other,
     };
     format!("{system}-{processor}")
-}
-
-fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,80 @@
+//! Installs the pinned real programs that the tests drive, once per lock file: each folder of
+//! `tests/npm` into the same folder of `target/npm`, each of `tests/python` into `target/python`.
+
+mod npm;
+mod python;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+
+pub(crate) fn run() -> Result<()> {
+    for group in groups("npm")? {
+        npm::install(&group)?;
+    }
+    for group in groups("python")? {
+        python::install(&group)?;
+    }
+    Ok(())
+}
+
+/// Packages that are pinned and installed together.
+struct Group {
+    /// Their folder below `tests` and below `target`.
+    name: String,
+    pins: PathBuf,
+    target: PathBuf,
+}
+
+impl Group {
+    /// The lock file itself is the stamp: no hash to explain, and a difference can be looked at.
+    fn stamp(&self) -> PathBuf {
+        self.target.join("installed")
+    }
+
+    fn is_installed(&self, lock: &str) -> bool {
+        fs::read_to_string(self.stamp()).is_ok_and(|stamp| stamp == lock)
+    }
+
+    /// An installation that is cut off leaves no stamp behind.
+    fn begin(&self) -> Result<()> {
+        fs::create_dir_all(&self.target)
+            .with_context(|| format!("cannot make {}", self.target.display()))?;
+        if self.stamp().exists() {
+            fs::remove_file(self.stamp())?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self, lock: &str) -> Result<()> {
+        Ok(fs::write(self.stamp(), lock)?)
+    }
+}
+
+fn groups(kind: &str) -> Result<Vec<Group>> {
+    let folder = crate::root().join("tests").join(kind);
+    let mut groups = Vec::new();
+    if !folder.is_dir() {
+        return Ok(groups);
+    }
+    for entry in fs::read_dir(&folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            let group = entry.file_name().to_string_lossy().into_owned();
+            groups.push(Group {
+                name: format!("{kind}/{group}"),
+                pins: entry.path(),
+                target: crate::root().join("target").join(kind).join(group),
+            });
+        }
+    }
+    groups.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(groups)
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
