@@ -10,6 +10,7 @@
 
 mod api;
 mod body;
+pub mod dialect;
 mod error;
 mod guard;
 mod health;
