@@ -9,7 +9,7 @@ use crate::{
     setup,
 };
 
-const NAMES: &str = "turn";
+const NAMES: &str = "turn, bus";
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let Some((name, rest)) = arguments.split_first() else {
@@ -17,6 +17,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     };
     match name.as_str() {
         "turn" => turn(rest)?,
+        "bus" => bus(rest)?,
         name => bail!("there is no benchmark {name:?}; there is: {NAMES}"),
     }
     Ok(ExitCode::SUCCESS)
@@ -26,5 +27,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
 fn turn(arguments: &[String]) -> Result<()> {
     setup::run()?;
     let bench = ["bench", "--package", "angelia", "--bench", "turn", "--"];
+    succeed(cargo().args(bench).args(arguments))
+}
+
+/// What a message costs through us, beside hermes-bus.
+fn bus(arguments: &[String]) -> Result<()> {
+    setup::run()?;
+    let bench = ["bench", "--package", "angelia", "--bench", "bus", "--"];
     succeed(cargo().args(bench).args(arguments))
 }

@@ -3,15 +3,20 @@
 //! - [`ALL`]: every kind of agent, in the order in which `executor: auto` looks for them.
 //! - [`host`]: what the binary hands to all of them.
 //! - [`claude`]: Claude Code over its stream-json protocol.
+//! - [`codex`]: Codex through its app-server.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: children, from their start to the last of their descendants.
 
 pub mod claude;
+pub mod codex;
 pub mod host;
+mod lenient;
+mod once_per_file;
 pub mod parrot;
 pub mod pool;
 pub mod process;
+mod prose;
 
 use std::sync::Arc;
 
@@ -26,8 +31,24 @@ pub struct Registration {
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
+    pub model_ids: ModelIds,
     pub build: fn(Host) -> Arc<dyn Executor>,
 }
 
+/// The ids by which callers of the model APIs know an agent's models, besides `NAME/MODEL`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelIds {
+    /// How the vendor's own ids begin: these work as they are.
+    pub bare: &'static [&'static str],
+    /// Further words for the agent that acts on this machine, besides `NAME-agent`.
+    pub agent_words: &'static [&'static str],
+    /// What lists of models show.
+    pub listed: &'static [&'static str],
+}
+
 /// Whoever adds an agent adds its `pub mod` above and its line here.
-pub static ALL: &[Registration] = &[claude::REGISTRATION, parrot::REGISTRATION];
+pub static ALL: &[Registration] = &[
+    claude::REGISTRATION,
+    codex::REGISTRATION,
+    parrot::REGISTRATION,
+];

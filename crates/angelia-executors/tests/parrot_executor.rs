@@ -159,8 +159,8 @@ impl Session {
             session: self.id,
             input: vec![Content::text(text)],
             options: TurnOptions {
-                origin,
                 can_ask: true,
+                ..TurnOptions::new(origin)
             },
         };
         let (sender, mut events) = mpsc::channel::<Vec<Emitted>>(64);

@@ -48,6 +48,8 @@ pub struct Strings {
 pub struct Run {
     pub turn: Turn,
     pub io: TurnIo,
+    /// How the agent was opened.
+    pub spec: SessionSpec,
     /// The agent's own conversation that was continued.
     pub resumed: Option<NativeSessionId>,
     end: oneshot::Sender<Script>,
@@ -81,6 +83,11 @@ impl Strings {
             .recv()
             .await
             .expect("the puppet lives")
+    }
+
+    /// A turn that an agent is asked to run already.
+    pub fn try_next_run(&self) -> Option<Run> {
+        self.runs.try_lock().ok()?.try_recv().ok()
     }
 
     pub fn opened(&self) -> usize {
@@ -127,6 +134,11 @@ impl Run {
             }),
         ])
         .await;
+    }
+
+    /// The engine no longer waits for its end.
+    pub fn is_given_up(&self) -> bool {
+        self.end.is_closed()
     }
 
     pub fn complete(self, text: &str) {
@@ -191,6 +203,7 @@ impl Executor for Puppet {
         let agent = PuppetAgent {
             runs: self.runs.clone(),
             counts: Arc::clone(&self.counts),
+            spec: opening.spec.clone(),
             resumed: opening.native.cloned(),
             usable: true,
         };
@@ -223,6 +236,7 @@ impl Executor for Puppet {
 struct PuppetAgent {
     runs: mpsc::Sender<Run>,
     counts: Arc<Counts>,
+    spec: SessionSpec,
     resumed: Option<NativeSessionId>,
     usable: bool,
 }
@@ -234,6 +248,7 @@ impl Agent for PuppetAgent {
             let run = Run {
                 turn: turn.clone(),
                 io,
+                spec: self.spec.clone(),
                 resumed: self.resumed.take(),
                 end,
             };

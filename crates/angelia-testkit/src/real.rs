@@ -61,6 +61,41 @@ impl RealClaude {
     }
 }
 
+/// The installed version of Codex.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealCodex {
+    pub version: &'static str,
+    pub path: PathBuf,
+}
+
+impl RealCodex {
+    pub const VERSION: &str = "0.166.0";
+
+    pub fn find() -> Result<Self, NotInstalled> {
+        let version = Self::VERSION;
+        let package = format!("codex-{version}-{}", platform());
+        let processor = std::env::consts::ARCH;
+        let system = if cfg!(target_os = "macos") {
+            "apple-darwin"
+        } else {
+            "unknown-linux-musl"
+        };
+        let path = programs::workspace()
+            .join("target/npm/codex/node_modules")
+            .join(package)
+            .join(format!("vendor/{processor}-{system}/bin/codex"));
+        if path.is_file() {
+            Ok(Self { version, path })
+        } else {
+            Err(NotInstalled {
+                program: "Codex",
+                version,
+                path,
+            })
+        }
+    }
+}
+
 /// The ending of the vendor's platform packages.
 fn platform() -> String {
     let system = if cfg!(target_os = "macos") {

@@ -3,6 +3,8 @@
 //! Nothing here does I/O. A reader fills a buffer it is lent, then takes out whatever is complete:
 //!
 //! - [`ndjson`]: one JSON value per line, as the agents and the bridge speak it.
+//! - [`jsonrpc`]: requests, answers and notifications, each on such a line.
+//! - [`frame`]: frames with their length in front, as the bus speaks them.
 //! - [`sse`]: server-sent events, as the HTTP interfaces speak them.
 //! - [`limits`]: how much a peer can make us hold in memory.
 //!
@@ -11,6 +13,8 @@
 
 mod lines;
 
+pub mod frame;
+pub mod jsonrpc;
 pub mod limits;
 pub mod ndjson;
 pub mod sse;

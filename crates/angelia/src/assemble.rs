@@ -8,13 +8,13 @@ use angelia_backends::{
 };
 use angelia_core::{
     engine::{Engine, Limits, Parts},
-    ports::{Clock, Executor, Store},
+    ports::{BoxFuture, Clock, CommandFailed, CommandLine, Commands, Executor, Ran, Store},
     redact::Redactor,
     task::Tasks,
 };
 use angelia_executors::{
     Host,
-    process::{HomeId, OwnerId, sweep::sweep_dead_owners},
+    process::{HomeId, OwnerId, ShellCommands, sweep::sweep_dead_owners},
 };
 
 use crate::{
@@ -69,6 +69,10 @@ pub(crate) struct Local {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) profiles: Arc<ConfiguredProfiles>,
     pub(crate) tasks: Tasks,
+    /// For the programs that rules of the bus name.
+    pub(crate) commands: Arc<dyn Commands>,
+    /// Writes what `sessions.snapshots` asks for.
+    snapshots: Tasks,
 }
 
 impl Local {
@@ -88,6 +92,7 @@ impl Local {
         let home_id = host.home_id.clone();
         let ledger = host.ledger.clone();
         let executors = build_all(&host);
+        let commands = Arc::new(ShellCommands::new(host));
         let engine = Engine::new(Parts {
             store: Arc::clone(&store),
             clock: Arc::new(SystemClock),
@@ -109,18 +114,59 @@ impl Local {
         if closed > 0 {
             tracing::info!(turns = closed, "closed turns of an angelia that was killed");
         }
+        let snapshots = Tasks::new();
+        if app.config.sessions().snapshots {
+            crate::snapshots::keep(&engine, app.home.snapshots(), &snapshots);
+        }
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
         Ok(Self {
             engine,
             store,
             profiles,
             tasks,
+            commands,
+            snapshots,
         })
     }
 
     pub(crate) async fn stop(self) {
-        self.engine.shutdown().await;
+        self.engine.end_turns().await;
+        // The last turns are part of their snapshots.
+        self.snapshots.shutdown(Duration::from_secs(5)).await;
+        self.engine.close().await;
         self.tasks.shutdown(Duration::from_secs(5)).await;
+    }
+}
+
+/// For the programs that hooks and rules name, in a process without an engine. They end with it.
+pub(crate) fn commands_only(
+    app: &App,
+    command: &'static str,
+) -> Result<Arc<dyn Commands>, CommandError> {
+    app.home.prepare()?;
+    let owner = Owners::new(app.home.owners())
+        .enter(command)
+        .map_err(CommandError::internal)?;
+    let host = host(app, owner.id(), false)?;
+    Ok(Arc::new(OwnedCommands {
+        commands: ShellCommands::new(host),
+        _owner: owner,
+    }))
+}
+
+/// Somebody is there who answers for these processes.
+struct OwnedCommands {
+    commands: ShellCommands,
+    _owner: OwnerLock,
+}
+
+impl Commands for OwnedCommands {
+    fn run(&self, command: CommandLine) -> BoxFuture<'_, Result<Ran, CommandFailed>> {
+        self.commands.run(command)
+    }
+
+    fn is_program(&self, path: &str) -> bool {
+        self.commands.is_program(path)
     }
 }
 

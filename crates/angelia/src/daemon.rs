@@ -14,7 +14,7 @@ use angelia_core::{
     task::Tasks,
 };
 use angelia_executors::process::{mark, released};
-use angelia_frontends::http::{self, ApiState, OwnerToken};
+use angelia_frontends::http::{self, ApiState, Metrics, OwnerToken, dialect::Recent};
 use jiff::Timestamp;
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -24,7 +24,9 @@ use tokio::{
 
 use crate::{
     assemble::{App, Local},
+    bus::open::{self, OpenBus},
     cli::error::{CommandError, Exit},
+    exposure, hosting, model_apis,
 };
 
 /// How often sessions whose time is over are looked for.
@@ -38,24 +40,51 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     app.home.prepare()?;
     app.home.check_socket()?;
     let _only_one = claim(app)?;
+    exposure::check(app, app.config.listen())?;
     let tcp = listen(app.config.listen()).await?;
     let address = tcp.local_addr().map_err(CommandError::internal)?;
     let unix = listen_unix(app)?;
     let token = app.home.token()?;
     let local = Local::start(app, "serve", true).await?;
+    let parked = local.engine.resume_parked().await?;
+    if parked > 0 {
+        tracing::info!(
+            turns = parked,
+            "waiting for quotas with turns that were parked"
+        );
+    }
+    let doors = Tasks::new();
+    let bus = open::for_serve(app, &doors).await;
     let state = Arc::new(ApiState {
         engine: local.engine.clone(),
         profiles: Arc::clone(&local.profiles) as _,
         token: OwnerToken::new(token.reveal()),
         version: env!("CARGO_PKG_VERSION").into(),
         config_sha256: app.config.sha256().into(),
-        allowed_hosts: Vec::new(),
-        allowed_origins: Vec::new(),
+        allowed_hosts: app.config.http().allowed_hosts.clone(),
+        allowed_origins: app.config.http().allowed_origins.clone(),
+        models: model_apis::settings(&app.config),
+        recent: Recent::default(),
+        metrics: Metrics::default(),
+        tasks: doors.clone(),
+        bus: bus.as_ref().map(OpenBus::api),
     });
-    let doors = Tasks::new();
     http::serve_tcp(tcp, Arc::clone(&state), &doors);
     http::serve_unix(unix, state, &doors);
     announce(app, address)?;
+    let bus = match bus {
+        Some(bus) => {
+            hosting::hooks(
+                &app.environment,
+                Arc::clone(&local.commands),
+                &bus.door.heard,
+                &doors,
+            );
+            hosting::host(app, &local, &bus.bus, &doors).await?;
+            Some(bus.serve())
+        }
+        None => None,
+    };
     warm_up(&local);
     retention(app, &local);
 
@@ -68,11 +97,14 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     if !doors.shutdown(DRAIN).await {
         tracing::warn!("some callers did not leave in time");
     }
+    if let Some(bus) = bus {
+        bus.close().await;
+    }
     Ok(Exit::Done)
 }
 
 /// A daemon that an agent started outlives that agent: it starts again without the agent's mark.
-fn leave_the_agent(app: &App) -> Result<(), CommandError> {
+pub(crate) fn leave_the_agent(app: &App) -> Result<(), CommandError> {
     let mark = app.environment.non_empty(mark::VARIABLE);
     if mark.is_none_or(|mark| mark == mark::RELEASED) {
         return Ok(());
@@ -120,11 +152,6 @@ fn claim(app: &App) -> Result<File, CommandError> {
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
-    if !address.ip().is_loopback() {
-        let message = format!("{address} is not a loopback address");
-        let hint = "this version serves only this machine; listen on 127.0.0.1";
-        return Err(CommandError::new(Exit::Config, message).with_hint(hint));
-    }
     TcpListener::bind(address).await.map_err(|error| {
         CommandError::new(
             Exit::Unavailable,
@@ -155,7 +182,11 @@ fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
 
 /// Tells people and programs where we are.
 fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
-    std::fs::write(app.home.http_addr(), format!("{address}\n")).map_err(|error| {
+    // At once or not at all: whoever finds the file reads it.
+    let draft = app.home.http_addr().with_extension("draft");
+    let written = std::fs::write(&draft, format!("{address}\n"));
+    let written = written.and_then(|()| std::fs::rename(&draft, app.home.http_addr()));
+    written.map_err(|error| {
         CommandError::internal(format!(
             "cannot write {}: {error}",
             app.home.http_addr().display()
@@ -169,6 +200,7 @@ fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
         "the owner's token is in {}",
         app.home.token_file().display()
     );
+    exposure::announce(app, address);
     for warning in app.config.warnings() {
         tracing::warn!("{warning}");
     }
@@ -221,14 +253,14 @@ fn retention(app: &Arc<App>, local: &Local) {
 }
 
 /// What tells a daemon to end.
-struct Signals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
 impl Signals {
-    fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -236,7 +268,7 @@ impl Signals {
         })
     }
 
-    async fn wait_for_the_end(mut self) {
+    pub(crate) async fn wait_for_the_end(mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -43,13 +43,45 @@ impl ConfiguredProfiles {
             caller_cwd: wanted.caller_cwd.as_deref(),
             at_terminal: wanted.at_terminal,
         };
-        let candidates = self.app.config.resolve(wanted.profile.as_deref(), &call);
+        let config = &self.app.config;
+        let candidates = match &wanted.target {
+            Some(target) => config.resolve_plain(target, &call),
+            None => config.resolve(wanted.profile.as_deref(), &call),
+        };
         let candidates = candidates.map_err(|error| invalid(&error))?;
         let mut spec = self.first_ready(candidates).await?;
+        spec.fallback = self.fallback(&spec, &call).await?;
         if let Some(model) = wanted.model {
             spec.model = Some(model);
         }
         Ok(spec)
+    }
+
+    /// What takes over from a profile, and from that one in turn. It works in the same place.
+    async fn fallback(
+        &self,
+        spec: &SessionSpec,
+        call: &Call<'_>,
+    ) -> Result<Option<Box<SessionSpec>>, Failure> {
+        let config = &self.app.config;
+        let call = Call {
+            named_cwd: Some(&spec.cwd),
+            ..*call
+        };
+        let mut chain: Vec<SessionSpec> = Vec::new();
+        loop {
+            let last = chain.last().unwrap_or(spec);
+            let Some(next) = config.fallback(&last.profile, &last.executor) else {
+                break;
+            };
+            let candidates = config.resolve(Some(next), &call);
+            let candidates = candidates.map_err(|error| invalid(&error))?;
+            chain.push(self.first_ready(candidates).await?);
+        }
+        let hang_on = |fallback: Option<Box<SessionSpec>>, spec| {
+            Some(Box::new(SessionSpec { fallback, ..spec }))
+        };
+        Ok(chain.into_iter().rev().fold(None, hang_on))
     }
 
     /// The last candidate is taken as it is: it needs nothing, or it is the only one and will

@@ -1,8 +1,10 @@
 //! Installs the pinned real programs that the tests drive, once per lock file: each folder of
 //! `tests/npm` into the same folder of `target/npm`, each of `tests/python` into `target/python`.
+//! Besides them `tmux`, from the system's own packages.
 
 mod npm;
 mod python;
+mod tmux;
 
 use std::{
     fs,
@@ -18,7 +20,7 @@ pub(crate) fn run() -> Result<()> {
     for group in groups("python")? {
         python::install(&group)?;
     }
-    Ok(())
+    tmux::install()
 }
 
 /// Packages that are pinned and installed together.

@@ -14,7 +14,10 @@ use angelia_core::{
         ApprovalRecord, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
         TurnState,
     },
-    ports::{Approvals, BoxFuture, Claim, Claimed, Committed, Lease, Page, Store, StoreError},
+    ports::{
+        Approvals, BoxFuture, Claim, Claimed, Committed, HistoryNote, Lease, Page, Store,
+        StoreError,
+    },
 };
 use jiff::Timestamp;
 
@@ -224,12 +227,52 @@ impl Store for MemoryStore {
         })
     }
 
+    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, ()> {
+        self.answer(|kept| kept.note_history(note))
+    }
+
+    fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>> {
+        self.answer(|kept| {
+            let mut notes: Vec<_> = (kept.histories.iter())
+                .filter(|note| note.hash == hash)
+                .cloned()
+                .collect();
+            notes.sort_by_key(|note| std::cmp::Reverse((note.turn, note.seq)));
+            notes.truncate(limit);
+            Ok(notes)
+        })
+    }
+
+    fn spent<'a>(&'a self, caller: &'a str, since: Timestamp) -> Answer<'a, f64> {
+        self.answer(|kept| {
+            let turns = kept.turns.values().map(|turn| &turn.record);
+            let theirs = turns.filter(|turn| {
+                turn.options.caller.as_deref() == Some(caller) && turn.created_at >= since
+            });
+            Ok(theirs
+                .filter_map(|turn| turn.state.outcome()?.usage.cost_usd)
+                .sum())
+        })
+    }
+
+    fn parked_turns(&self, session: Option<SessionId>) -> Answer<'_, Vec<TurnRecord>> {
+        self.answer(|kept| {
+            let turns = kept.turns.values().map(|turn| &turn.record);
+            Ok(turns
+                .filter(|turn| session.is_none_or(|session| turn.session == session))
+                .filter(|turn| matches!(turn.state, TurnState::Parked { .. }))
+                .cloned()
+                .collect())
+        })
+    }
+
     fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>> {
         self.answer(|kept| {
             let is_held = |id| kept.sessions.get(id).is_some_and(|session| session.is_held);
             let turns = kept.turns.values();
             Ok(turns
                 .filter(|turn| !turn.is_finished() && !is_held(&turn.record.session))
+                .filter(|turn| !matches!(turn.record.state, TurnState::Parked { .. }))
                 .map(|turn| turn.record.clone())
                 .collect())
         })

@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
-use super::facade::{Engine, EngineError, NewSession};
+use tokio::sync::broadcast;
+
+use super::{
+    facade::{Engine, EngineError, NewSession},
+    history,
+};
 use crate::{
-    model::{ExternalName, SessionId, SessionRecord},
+    model::{ExternalName, Message, SessionId, SessionRecord, TurnId},
     ports::{Page, StoreError},
 };
 
@@ -63,6 +68,7 @@ impl Engine {
             session.updated_at = self.shared.clock.now();
             match self.shared.store.put_session(&session).await {
                 Ok(revision) => {
+                    self.shared.changed(id);
                     return Ok(SessionRecord {
                         revision,
                         ..session
@@ -94,7 +100,21 @@ impl Engine {
             ..parent
         };
         self.shared.store.create_session(&session).await?;
+        self.shared.changed(session.id);
         Ok(session)
+    }
+
+    /// Everything that was said in a session, with true roles, also before it was forked.
+    pub async fn messages(&self, id: SessionId) -> Result<Vec<Message>, EngineError> {
+        let session = self.session(id).await?;
+        let end = TurnId::from_uuid(uuid::Uuid::max());
+        Ok(history::before(&*self.shared.store, &session, end).await?)
+    }
+
+    /// Which sessions have something new from now on: a turn that ended, another title, a fork,
+    /// an end.
+    pub fn changes(&self) -> broadcast::Receiver<SessionId> {
+        self.shared.changes.subscribe()
     }
 
     /// Removes a session, its record, and the agent's own transcript of it. A running turn is
@@ -114,6 +134,7 @@ impl Engine {
         }
         self.shared.store.delete_session(id).await?;
         self.shared.store.release(lease).await?;
+        self.shared.changed(id);
         Ok(())
     }
 }

@@ -31,6 +31,9 @@ use crate::{
 const BATCHES: usize = 16;
 const CONTROLS: usize = 16;
 
+/// The notice behind which a turn waits for its caller.
+pub const AWAITING_TOOL_RESULT: &str = "awaiting_tool_result";
+
 /// An agent whose clock rang answers the interrupt at once or not at all.
 const RUNG_GRACE: Duration = Duration::from_millis(500);
 
@@ -221,14 +224,7 @@ impl SessionActor {
                 let message = "the agent's driver panicked; this is a defect of angelia";
                 Ended::failed(Failure::new(FailureKind::Internal, message)).into()
             }
-            (_, Some(Stop::Clock(rang))) if hung => {
-                let reason = format!("{} while {}", rang.clock, rang.state).into();
-                Ended {
-                    reason,
-                    ..Ended::failed(timed_out(&rang))
-                }
-                .into()
-            }
+            (_, Some(Stop::Clock(rang))) if hung => timed_out(&rang).into(),
             (RunEnd::Ended(ended), Some(Stop::Budget(setting)))
                 if ended.status == Status::Interrupted =>
             {
@@ -260,7 +256,7 @@ impl SessionActor {
         let now = Instant::now();
         let mut kinds = Vec::with_capacity(batch.len());
         let mut used_up = None;
-        let mut asked = false;
+        let (mut asked, mut called) = (false, false);
         for emitted in batch {
             match emitted {
                 Emitted::Event(kind) => {
@@ -283,8 +279,22 @@ impl SessionActor {
                         kinds.push(resolved(id, Verdict::Deny, "agent"));
                     }
                 }
-                Emitted::Activity(activity) => drive.governor.watchdog.activity(activity, now),
+                Emitted::Activity(activity) => {
+                    let watchdog = &mut drive.governor.watchdog;
+                    let waited = watchdog.awaits_tool_result();
+                    watchdog.activity(activity, now);
+                    if watchdog.awaits_tool_result() && !waited {
+                        let text = "the agent waits for the results of the caller's tools";
+                        let notice = Notice::new(Level::Info, AWAITING_TOOL_RESULT, text);
+                        kinds.push(EventKind::Notice(notice));
+                        called = true;
+                    }
+                }
             }
+        }
+        if called {
+            // Whoever sees the notice may answer at once: the state is there before it.
+            self.set_state(drive, &TurnState::AwaitingToolResult).await;
         }
         self.record(drive, kinds).await;
         if asked {
@@ -369,7 +379,12 @@ impl SessionActor {
                 content,
                 reply,
             } if turn == drive.turn.id => {
-                drive.governor.watchdog.tool_result_given(Instant::now());
+                let watchdog = &mut drive.governor.watchdog;
+                let waited = watchdog.awaits_tool_result();
+                watchdog.tool_result_given(Instant::now());
+                if waited && !watchdog.awaits_tool_result() {
+                    self.set_state(drive, &TurnState::Running).await;
+                }
                 drive.tell(TurnControl::ToolResult { id, ok, content });
                 let _gone = reply.send(Ok(()));
             }

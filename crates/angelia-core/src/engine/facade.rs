@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::{
@@ -15,7 +16,7 @@ use crate::{
         ApprovalId, ApprovalRecord, Content, Decision, ExternalName, Failure, Seq, SessionId,
         SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord, TurnState,
     },
-    ports::{Approvals, Clock, Executor, Page, Store, StoreError},
+    ports::{Approvals, Clock, Executor, HistoryNote, Page, Store, StoreError},
     task::Tasks,
 };
 
@@ -65,6 +66,20 @@ pub struct NewSession {
     pub spec: SessionSpec,
     pub title: Option<Arc<str>>,
     pub name: Option<ExternalName>,
+}
+
+/// A turn that is wanted.
+#[derive(Debug)]
+pub struct Submission {
+    pub session: SessionId,
+    pub input: Vec<Content>,
+    pub options: TurnOptions,
+    /// Under which it runs once.
+    pub key: Option<RequestKey>,
+    /// How the session's agent is launched from this turn on. Where a live one was launched
+    /// otherwise, the specification's history is carried into a new conversation of the agent's;
+    /// where not, the history is not looked at, because the agent has it.
+    pub spec: Option<Box<SessionSpec>>,
 }
 
 /// A turn that was accepted.
@@ -152,10 +167,30 @@ impl Engine {
         options: TurnOptions,
         key: Option<RequestKey>,
     ) -> Result<Submitted, EngineError> {
+        let submission = Submission {
+            session,
+            input,
+            options,
+            key,
+            spec: None,
+        };
+        self.submit_with(submission).await
+    }
+
+    /// Like [`Engine::submit_once`], for callers who say with every turn how the agent is to be
+    /// launched.
+    pub async fn submit_with(&self, submission: Submission) -> Result<Submitted, EngineError> {
+        let Submission {
+            session,
+            input,
+            options,
+            key,
+            mut spec,
+        } = submission;
         let claim = key.map(|key| key.claim(self.shared.clock.now(), session, &input));
         let id = TurnId::from_uuid(self.shared.clock.fresh_uuid());
         let log = TurnLog::new(id, session);
-        let watch = Watch::live(Arc::clone(&log), 0);
+        let watch = Watch::live(Arc::clone(&log), Arc::clone(&self.shared.store), 0);
         let mut turn = Turn {
             id,
             session,
@@ -169,6 +204,7 @@ impl Engine {
                 turn,
                 log,
                 claim,
+                spec,
                 reply,
             };
             let actor = match self.shared.existing_actor(session) {
@@ -195,7 +231,11 @@ impl Engine {
                     };
                 }
                 // The actor had just decided to end: start another one.
-                Err(Command::Submit { turn: returned, .. }) => turn = returned,
+                Err(Command::Submit {
+                    turn: returned,
+                    spec: kept,
+                    ..
+                }) => (turn, spec) = (returned, kept),
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
         }
@@ -232,7 +272,7 @@ impl Engine {
     /// The events of a turn with a number above `after`, live or from the store.
     pub async fn watch(&self, turn: TurnId, after: Seq) -> Result<Watch, EngineError> {
         if let Some(log) = self.shared.log(turn) {
-            return Ok(Watch::live(log, after));
+            return Ok(Watch::live(log, Arc::clone(&self.shared.store), after));
         }
         self.turn(turn).await?;
         Ok(Watch::stored(Arc::clone(&self.shared.store), turn, after))
@@ -249,9 +289,9 @@ impl Engine {
     /// Passes a command to the actor that runs a turn, and returns that turn's session.
     async fn tell_running(&self, turn: TurnId, command: Command) -> Result<SessionId, EngineError> {
         let log = self.shared.log(turn).filter(|log| !log.is_finished());
-        let Some(log) = log else {
-            self.turn(turn).await?;
-            return Err(EngineError::NotRunning);
+        let log = match log {
+            Some(log) => log,
+            None => self.parked_log(turn).await?,
         };
         let actor = self
             .shared
@@ -262,6 +302,16 @@ impl Engine {
             .await
             .map_err(|_| EngineError::NotRunning)?;
         Ok(log.session)
+    }
+
+    /// A turn that is parked and that nobody waits with is taken up here.
+    async fn parked_log(&self, turn: TurnId) -> Result<Arc<TurnLog>, EngineError> {
+        let record = self.turn(turn).await?;
+        if !matches!(record.state, TurnState::Parked { .. }) {
+            return Err(EngineError::NotRunning);
+        }
+        self.shared.actor(record.session).await?;
+        self.shared.log(turn).ok_or(EngineError::NotRunning)
     }
 
     /// Adds words to a running turn: the agent takes them up after its next tool where it can,
@@ -303,6 +353,25 @@ impl Engine {
         };
         self.tell_running(turn, command).await?;
         answer.await.map_err(|_| EngineError::NotRunning)?
+    }
+
+    /// Remembers what a conversation looked like to its caller after an answer.
+    pub async fn note_history(&self, note: &HistoryNote) -> Result<(), EngineError> {
+        Ok(self.shared.store.note_history(note).await?)
+    }
+
+    /// Where a conversation looked like this, newest first.
+    pub async fn with_history(
+        &self,
+        hash: [u8; 32],
+        limit: usize,
+    ) -> Result<Vec<HistoryNote>, EngineError> {
+        Ok(self.shared.store.with_history(hash, limit).await?)
+    }
+
+    /// What the turns of a caller have cost that were begun since, in US dollars.
+    pub async fn spent(&self, caller: &str, since: Timestamp) -> Result<f64, EngineError> {
+        Ok(self.shared.store.spent(caller, since).await?)
     }
 
     /// What was asked of people, newest first.
@@ -352,11 +421,21 @@ impl Engine {
 
     /// Ends every turn as interrupted, closes every agent, and waits for all of it.
     pub async fn shutdown(&self) {
+        self.end_turns().await;
+        self.close().await;
+    }
+
+    /// The first half of a shutdown: every turn ends, and what was recorded can still be read.
+    pub async fn end_turns(&self) {
         let limits = &self.shared.limits;
         let grace = limits.interrupt_grace + limits.close_grace * 3;
         if !self.shared.tasks.shutdown(grace).await {
             tracing::warn!("some sessions did not end in time");
         }
+    }
+
+    /// The second half.
+    pub async fn close(&self) {
         for executor in &self.shared.executors {
             executor.close().await;
         }

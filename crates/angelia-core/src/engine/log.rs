@@ -4,7 +4,10 @@
 use std::{
     collections::{HashMap, VecDeque},
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio::sync::watch;
@@ -24,6 +27,8 @@ pub(super) struct TurnLog {
     /// In the batches they came in: publishing and following cost one step per batch.
     batches: Mutex<Vec<Arc<[TurnEvent]>>>,
     progress: watch::Sender<Progress>,
+    /// Up to here an earlier process recorded the turn: those events are in the store only.
+    stored_until: AtomicU64,
 }
 
 /// How many logs are kept after their turn: whoever asks for a quick turn's events comes after its
@@ -76,7 +81,21 @@ impl TurnLog {
             session,
             batches: Mutex::default(),
             progress,
+            stored_until: AtomicU64::new(0),
         })
+    }
+
+    /// What another process recorded is shown from the store.
+    pub(super) fn begin_after(&self, seq: Seq) {
+        self.stored_until.store(seq, Ordering::Release);
+        self.progress
+            .send_modify(|progress| progress.last = progress.last.max(seq));
+    }
+
+    /// Nobody here works on the turn any more, though it has not finished.
+    pub(super) fn leave(&self) {
+        self.progress
+            .send_modify(|progress| progress.finished = true);
     }
 
     /// Shows numbered events to every viewer.
@@ -134,6 +153,7 @@ enum Source {
     Live {
         log: Arc<TurnLog>,
         progress: watch::Receiver<Progress>,
+        store: Arc<dyn Store>,
     },
     Stored {
         store: Arc<dyn Store>,
@@ -151,10 +171,14 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    pub(super) fn live(log: Arc<TurnLog>, after: Seq) -> Self {
+    pub(super) fn live(log: Arc<TurnLog>, store: Arc<dyn Store>, after: Seq) -> Self {
         let progress = log.progress.subscribe();
         Self {
-            source: Source::Live { log, progress },
+            source: Source::Live {
+                log,
+                progress,
+                store,
+            },
             seen: after,
             over: false,
         }
@@ -174,14 +198,12 @@ impl Watch {
             return Ok(None);
         }
         let batch = match &mut self.source {
-            Source::Live { log, progress } => follow(log, progress, self.seen).await,
-            Source::Stored { store, turn } => {
-                let events = store.replay(*turn, self.seen, REPLAY_PAGE).await?;
-                (!events.is_empty()).then(|| EventBatch {
-                    events: events.into(),
-                    from: 0,
-                })
-            }
+            Source::Live {
+                log,
+                progress,
+                store,
+            } => follow(log, progress, store, self.seen).await?,
+            Source::Stored { store, turn } => replay(store, *turn, self.seen).await?,
         };
         match batch.as_deref().and_then(<[TurnEvent]>::last) {
             Some(last) => {
@@ -194,18 +216,37 @@ impl Watch {
     }
 }
 
+async fn replay(
+    store: &Arc<dyn Store>,
+    turn: TurnId,
+    after: Seq,
+) -> Result<Option<EventBatch>, StoreError> {
+    let events = store.replay(turn, after, REPLAY_PAGE).await?;
+    Ok((!events.is_empty()).then(|| EventBatch {
+        events: events.into(),
+        from: 0,
+    }))
+}
+
 async fn follow(
     log: &TurnLog,
     progress: &mut watch::Receiver<Progress>,
+    store: &Arc<dyn Store>,
     seen: Seq,
-) -> Option<EventBatch> {
+) -> Result<Option<EventBatch>, StoreError> {
     loop {
         let now = *progress.borrow_and_update();
-        if now.last > seen {
-            return log.after(seen);
+        let stored_until = log.stored_until.load(Ordering::Acquire);
+        if seen < stored_until
+            && let Some(batch) = replay(store, log.turn, seen).await?
+        {
+            return Ok(Some(batch));
+        }
+        if now.last > seen.max(stored_until) {
+            return Ok(log.after(seen));
         }
         if now.finished || progress.changed().await.is_err() {
-            return None;
+            return Ok(None);
         }
     }
 }

@@ -16,7 +16,9 @@
 //! - `said`: the answer so far, and what is still open.
 //! - `log`: the events of a running turn in memory, and how viewers follow them.
 //! - `once`: the key under which a request is run once.
+//! - `quota`: what happens when one is used up; `history`: what another agent is told then.
 //! - `live`: how many agents may be alive, and whose turn it is to go.
+//! - [`rules`]: what happens to a message of the bus when it arrives.
 //! - `recovery`: turns that a killed process left behind; sessions whose time is over.
 
 mod approvals;
@@ -24,11 +26,14 @@ mod budget;
 mod conversations;
 mod drive;
 mod facade;
+mod history;
 mod live;
 mod log;
 mod once;
+mod quota;
 mod recorder;
 mod recovery;
+pub mod rules;
 mod running;
 mod said;
 mod session;
@@ -36,7 +41,9 @@ mod shared;
 mod unwind;
 mod watchdog;
 
-pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submitted};
+pub use drive::AWAITING_TOOL_RESULT;
+pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submission, Submitted};
 pub use log::{EventBatch, Watch};
 pub use once::RequestKey;
-pub use watchdog::{STATES, StateRow};
+pub use quota::PARKED;
+pub use watchdog::{Lasts, STATES, StateRow};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{log::TurnLog, said::Said};
 use crate::{
-    model::{BlockId, EventKind, Seq, TurnEvent, Usage},
+    model::{ApprovalId, BlockId, EventKind, Seq, TurnEvent, Usage},
     ports::{Clock, Lease, Store, StoreError},
 };
 
@@ -15,6 +15,8 @@ pub(super) struct Recorder {
     lease: Lease,
     log: Arc<TurnLog>,
     last: Seq,
+    /// The agent has taken the turn up.
+    is_started: bool,
     said: Said,
     /// Of the segments that are over, and of the running one.
     used_before: Usage,
@@ -38,6 +40,7 @@ impl Recorder {
             lease,
             log,
             last: 0,
+            is_started: false,
             said: Said::default(),
             used_before: Usage::default(),
             used: Usage::default(),
@@ -94,12 +97,36 @@ impl Recorder {
         Ok(())
     }
 
-    /// Goes on numbering where a dead process stopped: after its last stored event, and beyond any
-    /// delta it may have shown since, so that every viewer's place is before what comes now.
-    pub(super) fn continue_after(&mut self, last_stored: Seq) {
+    /// Goes on with a turn that another process began: reads what it recorded, and numbers on
+    /// after its last stored event, beyond any delta it may have shown since, so that every
+    /// viewer's place is before what comes now. Returns the approvals that are still open.
+    pub(super) async fn catch_up(&mut self) -> Result<Vec<ApprovalId>, StoreError> {
         /// More deltas than any model writes between two whole blocks.
         const UNSTORED: Seq = 1 << 20;
-        self.last = last_stored + UNSTORED;
+        const PAGE: usize = 512;
+        let mut open = Vec::new();
+        loop {
+            let page = self.store.replay(self.log.turn, self.last, PAGE).await?;
+            let Some(newest) = page.last() else { break };
+            self.last = newest.seq;
+            for event in &page {
+                self.said.note(&event.kind);
+                match &event.kind {
+                    EventKind::Started(_) => self.is_started = true,
+                    EventKind::Block { block, .. } => {
+                        self.last_block = self.last_block.max(*block + 1);
+                    }
+                    EventKind::Usage(newer) => self.used = newer.clone(),
+                    EventKind::Approval(approval) => open.push(approval.id),
+                    EventKind::Resolved(resolution) => open.retain(|id| *id != resolution.id),
+                    _ => {}
+                }
+            }
+        }
+        self.log.begin_after(self.last);
+        self.last += UNSTORED;
+        self.next_segment();
+        Ok(open)
     }
 
     /// The agent goes on with the same turn. For viewers it is one turn: its blocks go on being
@@ -114,7 +141,7 @@ impl Recorder {
     /// Makes an event of a segment one of the whole turn; `false`: it has been said before.
     fn fit_in(&mut self, kind: &mut EventKind) -> bool {
         match kind {
-            EventKind::Started(_) => return self.segment == 0,
+            EventKind::Started(_) => return !std::mem::replace(&mut self.is_started, true),
             EventKind::Delta { block, .. } | EventKind::Block { block, .. } => {
                 *block += self.first_block;
                 self.last_block = self.last_block.max(*block + 1);
@@ -158,7 +185,16 @@ impl Recorder {
         self.used_before.plus(&self.used)
     }
 
-    /// Something of the running segment has been seen besides its start.
+    pub(super) const fn has_started_tool(&self) -> bool {
+        self.said.has_called()
+    }
+
+    /// Something has been said or done that a next segment can continue.
+    pub(super) fn has_something(&self) -> bool {
+        self.said.is_anything()
+    }
+
+    /// The turn has had no segment but the running one.
     pub(super) const fn is_one_segment(&self) -> bool {
         self.segment == 0
     }

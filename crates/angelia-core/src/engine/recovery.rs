@@ -1,5 +1,7 @@
 //! Turns that a killed process left behind are closed; sessions whose time is over are removed.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::{
@@ -7,16 +9,11 @@ use super::{
     facade::{Engine, EngineError},
     log::TurnLog,
     recorder::Recorder,
-    said::Said,
 };
 use crate::{
-    model::{
-        ApprovalId, EventKind, Failure, FailureKind, Outcome, Status, TurnRecord, Usage, Verdict,
-    },
+    model::{EventKind, Failure, FailureKind, Outcome, Status, TurnRecord, Verdict},
     ports::{Lease, StoreError},
 };
-
-const PAGE: usize = 512;
 
 impl Engine {
     /// Closes every turn whose owner has died: as failed, with the text that had been recorded.
@@ -48,25 +45,13 @@ impl Engine {
     }
 
     async fn write_lost_end(&self, turn: &TurnRecord, lease: &Lease) -> Result<(), EngineError> {
-        let store = &self.shared.store;
-        let mut said = Said::default();
-        let mut usage = Usage::default();
-        let mut open: Vec<ApprovalId> = Vec::new();
-        let mut last = 0;
-        loop {
-            let page = store.replay(turn.id, last, PAGE).await?;
-            let Some(newest) = page.last() else { break };
-            last = newest.seq;
-            for event in &page {
-                said.note(&event.kind);
-                match &event.kind {
-                    EventKind::Usage(newer) => usage = newer.clone(),
-                    EventKind::Approval(approval) => open.push(approval.id),
-                    EventKind::Resolved(resolution) => open.retain(|id| *id != resolution.id),
-                    _ => {}
-                }
-            }
-        }
+        let (store, clock) = (
+            Arc::clone(&self.shared.store),
+            Arc::clone(&self.shared.clock),
+        );
+        let log = TurnLog::new(turn.id, turn.session);
+        let mut recorder = Recorder::new(store, clock, lease.clone(), log);
+        let open = recorder.catch_up().await?;
         let failure = Failure::new(
             FailureKind::Internal,
             "the angelia process that ran this turn was killed before the turn ended",
@@ -74,20 +59,30 @@ impl Engine {
         .with_hint("look at what the agent had done so far, then send the request again");
         let outcome = Outcome {
             status: Status::Failed(failure),
-            text: said.answer(),
+            text: recorder.answer(),
             reason: "owner died".into(),
-            usage,
+            usage: recorder.usage(),
         };
-        let log = TurnLog::new(turn.id, turn.session);
-        let clock = std::sync::Arc::clone(&self.shared.clock);
-        let mut recorder = Recorder::new(std::sync::Arc::clone(store), clock, lease.clone(), log);
-        recorder.continue_after(last);
         // Nobody can answer any more: what was open counts as declined.
         let declined = |id| resolved(id, Verdict::Deny, "restart");
         let mut kinds: Vec<EventKind> = open.into_iter().map(declined).collect();
         kinds.push(EventKind::Finished(outcome));
         recorder.record(kinds).await?;
         Ok(())
+    }
+
+    /// Takes up the turns that wait for a quota and that nobody else holds. Returns how many.
+    pub async fn resume_parked(&self) -> Result<usize, EngineError> {
+        let mut taken = 0;
+        for turn in self.shared.store.parked_turns(None).await? {
+            match self.shared.actor(turn.session).await {
+                Ok(_) => taken += 1,
+                // Another process waits with it.
+                Err(EngineError::Store(StoreError::Held(_) | StoreError::NotFound(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken)
     }
 
     /// Removes sessions that nobody has touched since, with the agents' own transcripts.

@@ -1,5 +1,5 @@
 //! One turn from its first event to its outcome: an agent is made ready, runs, and, where a budget
-//! ended it, runs on.
+//! or a quota ended it, runs on.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     budget::Meter,
+    quota::{Step, Waited},
     recorder::Recorder,
     session::{Command, LiveAgent, SessionActor, Waiting},
     watchdog::{Rang, Watchdog},
@@ -14,7 +15,7 @@ use super::{
 use crate::{
     model::{
         Content, EventKind, Failure, FailureKind, LaunchFingerprint, Level, Notice, Outcome,
-        Status, Turn, TurnId,
+        Status, Turn, TurnId, TurnOptions,
     },
     ports::{Ended, Opening, StoreError},
 };
@@ -29,11 +30,16 @@ pub(super) struct Governor {
 }
 
 impl Governor {
-    fn new(actor: &SessionActor, now: Instant) -> Self {
+    fn new(actor: &SessionActor, options: &TurnOptions, now: Instant) -> Self {
         let spec = &actor.record.spec;
+        let mut budgets = spec.budgets.clone();
+        budgets.cost_usd = match (budgets.cost_usd, options.max_cost_usd) {
+            (Some(profile), Some(caller)) => Some(profile.min(caller)),
+            (profile, caller) => profile.or(caller),
+        };
         Self {
             watchdog: Watchdog::new(spec.clocks.clone(), now),
-            meter: Meter::new(spec.budgets.clone(), now),
+            meter: Meter::new(budgets, now),
         }
     }
 
@@ -78,39 +84,19 @@ impl From<Ended> for SegmentEnd {
 impl SessionActor {
     /// Runs one turn and writes its outcome, whatever happens.
     pub(super) async fn run_turn(&mut self, waiting: Waiting) {
-        let Waiting { turn, log } = waiting;
+        let (turn, log) = (waiting.turn.clone(), Arc::clone(&waiting.log));
         let mut recorder = self.recorder(&log);
-        let mut governor = Governor::new(self, Instant::now());
-        let mut end = self.segment(&turn, &mut recorder, &mut governor).await;
-        let mut resumes = 0;
-        while let Some(setting) = end.budget
-            && resumes < governor.meter.resumes()
-            && !governor.meter.is_costly()
-            && !self.stop.is_cancelled()
-        {
-            resumes += 1;
-            let text = format!(
-                "{setting} is used up; going on ({resumes} of {})",
-                governor.meter.resumes()
-            );
-            let notice = EventKind::Notice(Notice::new(Level::Info, "resumed", text));
-            if recorder.record(vec![notice]).await.is_err() {
-                break;
-            }
-            recorder.next_segment();
-            governor.restart(Instant::now());
-            let more = Turn {
-                input: vec![Content::text(GO_ON)],
-                ..turn.clone()
-            };
-            end = self.segment(&more, &mut recorder, &mut governor).await;
-        }
+        let ended = match self.run_segments(waiting, &mut recorder).await {
+            Ok(Some(ended)) => ended,
+            Ok(None) => return self.leave(&log),
+            Err(error) => Ended::failed(store_failure(&error)),
+        };
         // Of a turn in several segments the last one's words are not the whole answer.
-        let own_words = end.ended.text.filter(|_| recorder.is_one_segment());
+        let own_words = ended.text.filter(|_| recorder.is_one_segment());
         let outcome = Outcome {
-            status: end.ended.status,
+            status: ended.status,
             text: own_words.unwrap_or_else(|| recorder.answer()),
-            reason: end.ended.reason,
+            reason: ended.reason,
             usage: recorder.usage(),
         };
         self.finish(&mut recorder, outcome, turn.id).await;
@@ -120,12 +106,75 @@ impl SessionActor {
         }
     }
 
+    /// One segment after the other until the turn has an end; `None`: it stays parked.
+    async fn run_segments(
+        &mut self,
+        waiting: Waiting,
+        recorder: &mut Recorder,
+    ) -> Result<Option<Ended>, StoreError> {
+        let Waiting {
+            turn, spec, parked, ..
+        } = waiting;
+        if let Some(spec) = spec {
+            self.adopt_spec(*spec).await?;
+        }
+        let mut input = turn.clone();
+        if let Some(resumes_at) = parked {
+            recorder.catch_up().await?;
+            match self.wait_parked(turn.id, resumes_at, recorder).await? {
+                Waited::Over => input = continued(&turn, recorder),
+                Waited::Interrupted => return Ok(Some(interrupted("interrupted while parked"))),
+                Waited::Left => return Ok(None),
+            }
+        }
+        let mut governor = Governor::new(self, &turn.options, Instant::now());
+        let mut resumes = 0;
+        loop {
+            let end = self.segment(&input, recorder, &mut governor).await;
+            if let Some(setting) = end.budget
+                && resumes < governor.meter.resumes()
+                && !governor.meter.is_costly()
+                && !self.stop.is_cancelled()
+            {
+                resumes += 1;
+                let text = format!(
+                    "{setting} is used up; going on ({resumes} of {})",
+                    governor.meter.resumes()
+                );
+                let notice = EventKind::Notice(Notice::new(Level::Info, "resumed", text));
+                recorder.record(vec![notice]).await?;
+                input.input = vec![Content::text(GO_ON)];
+            } else {
+                let step = self.after_segment(&end.ended, &turn.options, recorder, turn.id);
+                match step.await {
+                    Step::End => return Ok(Some(end.ended)),
+                    // The other agent is told what was asked, and what was said before that.
+                    Step::TakenOver => input.input.clone_from(&turn.input),
+                    Step::Park { resumes_at } => {
+                        match self.park(turn.id, resumes_at, recorder).await? {
+                            Waited::Over => input = continued(&turn, recorder),
+                            Waited::Interrupted => {
+                                return Ok(Some(interrupted("interrupted while parked")));
+                            }
+                            Waited::Left => return Ok(None),
+                        }
+                    }
+                }
+            }
+            recorder.next_segment();
+            governor.restart(Instant::now());
+        }
+    }
+
     async fn segment(
         &mut self,
         turn: &Turn,
         recorder: &mut Recorder,
         governor: &mut Governor,
     ) -> SegmentEnd {
+        if let Some(ended) = self.known_limit() {
+            return ended.into();
+        }
         match self.ready_agent(turn, governor).await {
             Ok(live) => self.drive(live, turn, recorder, governor).await,
             Err(ended) => ended.into(),
@@ -201,7 +250,7 @@ impl SessionActor {
                 () = self.stop.cancelled() => return Err(interrupted("angelia was shut down")),
                 () = sleep_until(at) => {
                     if let Some((_, rang)) = rings {
-                        return Err(Ended::failed(timed_out(&rang)));
+                        return Err(timed_out(&rang));
                     }
                 }
                 command = self.commands.recv(), if !self.commands.is_closed() => match command {
@@ -216,6 +265,15 @@ impl SessionActor {
     }
 }
 
+/// What an agent is told when its turn goes on: if nothing has come of it yet, what was asked.
+fn continued(turn: &Turn, recorder: &Recorder) -> Turn {
+    let mut turn = turn.clone();
+    if recorder.has_something() {
+        turn.input = vec![Content::text(GO_ON)];
+    }
+    turn
+}
+
 pub(super) fn far_future() -> Instant {
     Instant::now() + Duration::from_hours(24 * 365)
 }
@@ -228,12 +286,17 @@ pub(super) fn interrupted(reason: &str) -> Ended {
     }
 }
 
-pub(super) fn timed_out(rang: &Rang) -> Failure {
+/// The end by a clock; its reason names the clock and the state.
+pub(super) fn timed_out(rang: &Rang) -> Ended {
     let hint = format!(
         "if that is normal here, raise `{}` in the profile",
         rang.clock
     );
-    Failure::new(FailureKind::Timeout, format!("the agent was {rang}")).with_hint(hint)
+    let failure = Failure::new(FailureKind::Timeout, format!("the agent was {rang}"));
+    Ended {
+        reason: format!("{} while {}", rang.clock, rang.state).into(),
+        ..Ended::failed(failure.with_hint(hint))
+    }
 }
 
 pub(super) fn store_failure(error: &StoreError) -> Failure {

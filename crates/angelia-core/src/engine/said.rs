@@ -8,6 +8,7 @@ use crate::model::{BlockId, EventKind, TextChannel, ToolId, ToolResult};
 pub(super) struct Said {
     blocks: Vec<Block>,
     tools: Vec<ToolId>,
+    has_called: bool,
 }
 
 struct Block {
@@ -38,10 +39,23 @@ impl Said {
                 block.text.push_str(text);
                 block.whole = true;
             }
-            EventKind::ToolCall(call) => self.tools.push(call.id.clone()),
+            EventKind::ToolCall(call) => {
+                self.tools.push(call.id.clone());
+                self.has_called = true;
+            }
             EventKind::ToolResult(result) => self.tools.retain(|id| *id != result.id),
             _ => {}
         }
+    }
+
+    /// A tool has been started, whatever became of it.
+    pub(super) const fn has_called(&self) -> bool {
+        self.has_called
+    }
+
+    /// There is something to continue: words or deeds.
+    pub(super) fn is_anything(&self) -> bool {
+        self.has_called || self.blocks.iter().any(|block| !block.text.is_empty())
     }
 
     /// The ends of what has none.

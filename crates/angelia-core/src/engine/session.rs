@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
     time::{Instant, sleep_until},
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     model::{
         ApprovalId, Content, Decision, EventKind, LaunchFingerprint, Outcome, SessionId,
-        SessionRecord, Started, Status, ToolId, Turn, TurnId, TurnRecord, TurnState,
+        SessionRecord, SessionSpec, Started, Status, ToolId, Turn, TurnId, TurnRecord, TurnState,
     },
     ports::{Agent, Claim, Claimed, Lease, StoreError},
 };
@@ -30,6 +31,8 @@ pub(super) enum Command {
         turn: Turn,
         log: Arc<TurnLog>,
         claim: Option<Claim>,
+        /// How the agent is launched from this turn on.
+        spec: Option<Box<SessionSpec>>,
         /// Answered with what became of it.
         reply: oneshot::Sender<Result<Accepted, EngineError>>,
     },
@@ -69,7 +72,17 @@ pub(super) struct SessionHandle {
 }
 
 impl SessionHandle {
-    pub(super) fn start(shared: Arc<Shared>, record: SessionRecord, lease: Lease) -> Self {
+    /// With the turns that wait for a quota: they come first.
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        record: SessionRecord,
+        lease: Lease,
+        parked: Vec<TurnRecord>,
+    ) -> Self {
+        let queue: VecDeque<_> = parked.into_iter().map(Waiting::parked).collect();
+        for Waiting { log, .. } in &queue {
+            shared.keep_log(log);
+        }
         let (sender, commands) = mpsc::channel(COMMANDS);
         let tasks = shared.tasks.clone();
         let actor = SessionActor {
@@ -78,7 +91,7 @@ impl SessionHandle {
             record,
             lease,
             commands,
-            queue: VecDeque::new(),
+            queue,
             agent: None,
             granted: Vec::new(),
             heir: None,
@@ -128,6 +141,31 @@ pub(super) struct SessionActor {
 pub(super) struct Waiting {
     pub(super) turn: Turn,
     pub(super) log: Arc<TurnLog>,
+    pub(super) spec: Option<Box<SessionSpec>>,
+    /// It has run before, and waits for a quota until then.
+    pub(super) parked: Option<Timestamp>,
+}
+
+impl Waiting {
+    fn parked(record: TurnRecord) -> Self {
+        let parked = match record.state {
+            TurnState::Parked { resumes_at } => Some(resumes_at),
+            _ => None,
+        };
+        let log = TurnLog::new(record.id, record.session);
+        let turn = Turn {
+            id: record.id,
+            session: record.session,
+            input: record.input,
+            options: record.options,
+        };
+        Self {
+            turn,
+            log,
+            spec: None,
+            parked,
+        }
+    }
 }
 
 pub(super) struct LiveAgent {
@@ -152,7 +190,9 @@ impl SessionActor {
             self.handle(command, true).await;
         }
         while let Some(next) = self.queue.pop_front() {
-            if self.stop.is_cancelled() {
+            if self.stop.is_cancelled() && next.parked.is_some() {
+                self.leave(&next.log);
+            } else if self.stop.is_cancelled() {
                 self.finish_unstarted(next, "angelia was shut down before it started")
                     .await;
             } else {
@@ -194,9 +234,16 @@ impl SessionActor {
                 turn,
                 log,
                 claim,
+                spec,
                 reply,
             } => {
-                let accepted = self.accept(turn, log, claim, idle).await;
+                let waiting = Waiting {
+                    turn,
+                    log,
+                    spec,
+                    parked: None,
+                };
+                let accepted = self.accept(waiting, claim, idle).await;
                 // Whoever asked may have gone.
                 let _gone = reply.send(accepted);
             }
@@ -223,11 +270,11 @@ impl SessionActor {
     /// Records a new turn and puts it in the queue, unless it is a known one.
     async fn accept(
         &mut self,
-        turn: Turn,
-        log: Arc<TurnLog>,
+        waiting: Waiting,
         claim: Option<Claim>,
         idle: bool,
     ) -> Result<Accepted, EngineError> {
+        let turn = &waiting.turn;
         let limit = self.shared.limits.max_queued_turns;
         if self.stop.is_cancelled() {
             return Err(EngineError::ShuttingDown);
@@ -249,7 +296,7 @@ impl SessionActor {
             },
         };
         // Known to viewers before it is known to anybody who might repeat it.
-        self.shared.keep_log(&log);
+        self.shared.keep_log(&waiting.log);
         let store = &self.shared.store;
         let created = match &claim {
             Some(claim) => store.create_turn_once(&self.lease, &record, claim).await,
@@ -260,7 +307,7 @@ impl SessionActor {
         };
         let accepted = match created {
             Ok(Claimed::New) => {
-                self.queue.push_back(Waiting { turn, log });
+                self.queue.push_back(waiting);
                 return Ok(if running {
                     Accepted::Running
                 } else {
@@ -293,11 +340,22 @@ impl SessionActor {
         }
     }
 
+    /// The turn stays parked; whoever comes next goes on with it.
+    pub(super) fn leave(&self, log: &TurnLog) {
+        log.leave();
+        self.shared.end_log(log.turn);
+    }
+
     async fn finish_unstarted(&mut self, waiting: Waiting, reason: &str) {
         let mut recorder = self.recorder(&waiting.log);
+        if waiting.parked.is_some()
+            && let Err(error) = recorder.catch_up().await
+        {
+            tracing::warn!(turn = %waiting.turn.id, %error, "what a turn had said cannot be read");
+        }
         let outcome = Outcome {
             status: Status::Interrupted,
-            text: "".into(),
+            text: recorder.answer(),
             reason: reason.into(),
             usage: recorder.usage(),
         };
@@ -325,6 +383,7 @@ impl SessionActor {
             )));
         }
         self.shared.end_log(turn);
+        self.shared.changed(self.record.id);
     }
 
     pub(super) async fn close_agent(&mut self) {
@@ -344,15 +403,12 @@ impl SessionActor {
         let mut record = self.record.clone();
         if let Some(native) = &started.native_session_id {
             record.native = Some(native.clone());
-            // The conversation has it now; carrying it again would repeat it.
-            record.spec.history.clear();
         }
         if record.spec.model.is_none() {
             record.spec.model.clone_from(&started.model);
         }
-        let changed = record.native != self.record.native
-            || record.spec.model != self.record.spec.model
-            || record.spec.history.len() != self.record.spec.history.len();
+        let changed =
+            record.native != self.record.native || record.spec.model != self.record.spec.model;
         if !changed {
             return;
         }
@@ -365,7 +421,30 @@ impl SessionActor {
         }
     }
 
-    async fn put(&mut self, mut record: SessionRecord) -> Result<SessionRecord, StoreError> {
+    /// Launches the agent otherwise from now on, if that is otherwise at all.
+    pub(super) async fn adopt_spec(&mut self, mut spec: SessionSpec) -> Result<(), StoreError> {
+        if spec.model.is_none() {
+            spec.model.clone_from(&self.record.spec.model);
+        }
+        let known = LaunchFingerprint::of(&self.record.spec).without(&["history"]);
+        let mut record = self.record.clone();
+        let relaunch = LaunchFingerprint::of(&spec).without(&["history"]) != known;
+        if relaunch {
+            record.native = None;
+            record.spec = spec;
+        } else {
+            let history = std::mem::take(&mut record.spec.history);
+            record.spec = SessionSpec { history, ..spec };
+        }
+        record.updated_at = self.shared.clock.now();
+        self.record = self.put(record).await?;
+        Ok(())
+    }
+
+    pub(super) async fn put(
+        &mut self,
+        mut record: SessionRecord,
+    ) -> Result<SessionRecord, StoreError> {
         loop {
             match self.shared.store.put_session(&record).await {
                 Ok(revision) => return Ok(SessionRecord { revision, ..record }),

@@ -5,12 +5,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 
 use super::{
     facade::{EngineError, Limits, Parts},
     live::LiveAgents,
     log::{Logs, TurnLog},
+    quota::Quotas,
     session::{Command, SessionHandle},
 };
 use crate::{
@@ -19,6 +20,9 @@ use crate::{
     task::Tasks,
 };
 
+/// Changes a listener may be behind before it is told that it has missed some.
+const CHANGES: usize = 1024;
+
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<dyn Clock>,
@@ -26,6 +30,9 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) tasks: Tasks,
     pub(super) live: LiveAgents,
+    pub(super) quotas: Quotas,
+    /// Which session has something new.
+    pub(super) changes: broadcast::Sender<SessionId>,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     starting: tokio::sync::Mutex<()>,
     /// Turns that are queued or running here, or have just ended.
@@ -38,6 +45,8 @@ impl Shared {
     pub(super) fn new(parts: Parts) -> Self {
         Self {
             live: LiveAgents::new(parts.limits.max_live),
+            quotas: Quotas::default(),
+            changes: broadcast::Sender::new(CHANGES),
             store: parts.store,
             clock: parts.clock,
             executors: parts.executors,
@@ -90,7 +99,8 @@ impl Shared {
             .await?
             .ok_or(EngineError::NotFound("session"))?;
         let lease = self.store.acquire(session).await?;
-        let actor = SessionHandle::start(Arc::clone(self), record, lease);
+        let parked = self.store.parked_turns(Some(session)).await?;
+        let actor = SessionHandle::start(Arc::clone(self), record, lease, parked);
         self.actors().insert(session, actor.clone());
         Ok(actor)
     }
@@ -100,6 +110,11 @@ impl Shared {
             .get(&session)
             .filter(|actor| !actor.is_ending())
             .cloned()
+    }
+
+    /// Tells whoever listens; mostly nobody does.
+    pub(super) fn changed(&self, session: SessionId) {
+        let _nobody = self.changes.send(session);
     }
 
     /// Ends the session's actor, if it has one here, and takes its lease over.

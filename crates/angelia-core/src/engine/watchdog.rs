@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
+use super::quota::LONGEST_WAIT;
 use crate::{
     model::{Clocks, EventKind, ToolId},
     ports::Activity,
@@ -28,77 +29,117 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug)]
 pub struct StateRow {
     pub state: &'static str,
-    pub clock: &'static str,
-    pub default: fn(&Clocks) -> Duration,
+    pub lasts: Lasts,
     pub rings: &'static str,
+}
+
+/// How long a state may last.
+#[derive(Clone, Copy, Debug)]
+pub enum Lasts {
+    /// As long as a setting says.
+    Setting {
+        clock: &'static str,
+        default: fn(&Clocks) -> Duration,
+    },
+    /// As long as the quota that is used up needs; it is tried again after this at the latest.
+    UntilReset { at_most: Duration },
 }
 
 /// Every state with its clock, for people; the documents print it.
 pub static STATES: &[StateRow] = &[
     StateRow {
         state: "starting",
-        clock: "first_event_timeout",
-        default: |clocks| clocks.first_event,
+        lasts: Lasts::Setting {
+            clock: "first_event_timeout",
+            default: |clocks| clocks.first_event,
+        },
         rings: "failed (`timeout`)",
     },
     StateRow {
         state: "waiting for the model",
-        clock: "inter_event_silence_timeout",
-        default: |clocks| clocks.silence,
+        lasts: Lasts::Setting {
+            clock: "inter_event_silence_timeout",
+            default: |clocks| clocks.silence,
+        },
         rings: "failed (`timeout`)",
     },
     StateRow {
         state: "streaming",
-        clock: "inter_event_silence_timeout",
-        default: |clocks| clocks.silence,
+        lasts: Lasts::Setting {
+            clock: "inter_event_silence_timeout",
+            default: |clocks| clocks.silence,
+        },
         rings: "failed (`timeout`)",
     },
     StateRow {
         state: "running a tool",
-        clock: "tool_timeout",
-        default: |clocks| clocks.tool,
+        lasts: Lasts::Setting {
+            clock: "tool_timeout",
+            default: |clocks| clocks.tool,
+        },
         rings: "failed (`timeout`)",
     },
     StateRow {
         state: "quiet after a tool",
-        clock: "post_tool_quiet_timeout",
-        default: |clocks| clocks.post_tool_quiet,
+        lasts: Lasts::Setting {
+            clock: "post_tool_quiet_timeout",
+            default: |clocks| clocks.post_tool_quiet,
+        },
         rings: "failed (`timeout`)",
     },
     StateRow {
         state: "awaiting approval",
-        clock: "approval_timeout",
-        default: |clocks| clocks.approval,
+        lasts: Lasts::Setting {
+            clock: "approval_timeout",
+            default: |clocks| clocks.approval,
+        },
         rings: "the approval is declined, the turn goes on",
     },
     StateRow {
         state: "awaiting a tool result",
-        clock: "caller_tool_timeout",
-        default: |clocks| clocks.caller_tool,
+        lasts: Lasts::Setting {
+            clock: "caller_tool_timeout",
+            default: |clocks| clocks.caller_tool,
+        },
         rings: "failed (`timeout`); the process is released, the history stays",
     },
     StateRow {
         state: "retrying upstream",
-        clock: "retry_timeout",
-        default: |clocks| clocks.retry,
+        lasts: Lasts::Setting {
+            clock: "retry_timeout",
+            default: |clocks| clocks.retry,
+        },
         rings: "failed (`timeout`)",
     },
     StateRow {
         state: "compacting",
-        clock: "compaction_timeout",
-        default: |clocks| clocks.compaction,
+        lasts: Lasts::Setting {
+            clock: "compaction_timeout",
+            default: |clocks| clocks.compaction,
+        },
         rings: "failed (`timeout`)",
     },
     StateRow {
         state: "background work",
-        clock: "background_grace",
-        default: |clocks| clocks.background,
+        lasts: Lasts::Setting {
+            clock: "background_grace",
+            default: |clocks| clocks.background,
+        },
         rings: "the work is stopped, the answer stands",
     },
     StateRow {
+        state: "parked",
+        lasts: Lasts::UntilReset {
+            at_most: LONGEST_WAIT,
+        },
+        rings: "the turn goes on by itself; no process is kept meanwhile",
+    },
+    StateRow {
         state: "any but awaiting and parked",
-        clock: "timeout",
-        default: |clocks| clocks.timeout,
+        lasts: Lasts::Setting {
+            clock: "timeout",
+            default: |clocks| clocks.timeout,
+        },
         rings: "failed (`timeout`)",
     },
 ];
@@ -156,6 +197,10 @@ pub(super) struct Watchdog {
     oldest_approval: Option<Instant>,
     /// Calls of the caller's tools that wait for their results.
     caller_tools: usize,
+    /// Since when the agent has tried to reach its model again.
+    retrying_since: Option<Instant>,
+    /// Something came of it.
+    got_through: bool,
 }
 
 impl Watchdog {
@@ -170,6 +215,8 @@ impl Watchdog {
             stood: Duration::ZERO,
             oldest_approval: None,
             caller_tools: 0,
+            retrying_since: None,
+            got_through: false,
         }
     }
 
@@ -184,6 +231,12 @@ impl Watchdog {
     }
 
     pub(super) fn event(&mut self, kind: &EventKind, now: Instant) {
+        match kind {
+            // An empty block takes back what was shown.
+            EventKind::Block { text, .. } => self.got_through = !text.is_empty(),
+            EventKind::ToolCall(_) | EventKind::ToolResult(_) => self.got_through = true,
+            _ => {}
+        }
         let next = match kind {
             EventKind::Started(_) => State::WaitingForModel,
             EventKind::Delta { .. } | EventKind::Block { .. } | EventKind::Plan(_) => {
@@ -222,9 +275,16 @@ impl Watchdog {
                 State::AwaitingToolResult
             }
         };
-        // Every further retry is the same waiting; its clock counts from the first one.
+        // Every further retry is the same waiting; its clock counts from the first one, also when
+        // the attempt before it got as far as an answer that was then cut off.
+        if next == State::Retrying && std::mem::take(&mut self.got_through) {
+            self.retrying_since = None;
+        }
         if self.state != next || self.counts_silence() {
             self.enter(next, now);
+            if self.state == State::Retrying {
+                self.since = *self.retrying_since.get_or_insert(now);
+            }
         }
     }
 
@@ -237,6 +297,10 @@ impl Watchdog {
     pub(super) fn tool_result_given(&mut self, now: Instant) {
         self.caller_tools = self.caller_tools.saturating_sub(1);
         self.enter(State::WaitingForModel, now);
+    }
+
+    pub(super) const fn awaits_tool_result(&self) -> bool {
+        self.caller_tools > 0
     }
 
     /// How long the segment has waited for somebody else; `None` while it does.

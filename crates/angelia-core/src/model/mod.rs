@@ -2,6 +2,7 @@
 //! stdio) owns its format and converts by hand.
 
 mod approval;
+pub mod bus;
 mod content;
 mod event;
 mod failure;
@@ -20,6 +21,7 @@ pub use approval::{
     Answer, Approval, ApprovalKind, ApprovalRecord, ApprovalRequest, Decision, Question,
     QuestionOption, Resolution, Verdict,
 };
+pub use bus::{EndpointName, MessageId};
 pub use content::{Content, Message, Part, Role};
 pub use event::{
     BlockId, EventKind, Level, Notice, Plan, PlanItem, PlanStatus, Seq, Started, TextChannel,

@@ -42,6 +42,8 @@ pub struct SessionSpec {
     pub warm: u32,
     pub clocks: Clocks,
     pub budgets: Budgets,
+    /// What takes over when a quota is used up.
+    pub fallback: Option<Box<SessionSpec>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,6 +139,7 @@ impl SessionSpec {
             warm: 0,
             clocks: Clocks::default(),
             budgets: Budgets::default(),
+            fallback: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One input and everything until its outcome.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::{Content, Outcome, SessionId, TurnId};
@@ -13,11 +15,30 @@ pub struct Turn {
     pub options: TurnOptions,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TurnOptions {
     pub origin: Origin,
     /// Somebody who can answer approvals is watching; without, they are declined with a notice.
     pub can_ask: bool,
+    /// A quota that is used up makes it wait for the reset; without, it fails and says when.
+    pub can_park: bool,
+    /// Whose turn it is, where somebody but the owner asks: its cost is counted under this name.
+    pub caller: Option<Arc<str>>,
+    /// What it may cost besides what the profile allows.
+    pub max_cost_usd: Option<f64>,
+}
+
+impl TurnOptions {
+    /// A turn that nobody else pays for, with nobody there to ask.
+    pub const fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            can_ask: false,
+            can_park: false,
+            caller: None,
+            max_cost_usd: None,
+        }
+    }
 }
 
 /// Where the text of a turn comes from, and therefore what it may trigger by itself.
@@ -55,7 +76,16 @@ pub enum TurnState {
     Queued,
     Running,
     AwaitingApproval,
-    Finished { at: Timestamp, outcome: Outcome },
+    /// The agent waits for the results of the caller's tools.
+    AwaitingToolResult,
+    /// A quota is used up; the turn goes on by itself then.
+    Parked {
+        resumes_at: Timestamp,
+    },
+    Finished {
+        at: Timestamp,
+        outcome: Outcome,
+    },
 }
 
 impl TurnState {
@@ -64,6 +94,8 @@ impl TurnState {
             Self::Queued => "queued",
             Self::Running => "running",
             Self::AwaitingApproval => "awaiting_approval",
+            Self::AwaitingToolResult => "awaiting_tool_result",
+            Self::Parked { .. } => "parked",
             Self::Finished { outcome, .. } => outcome.status.as_str(),
         }
     }

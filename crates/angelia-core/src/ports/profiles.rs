@@ -17,6 +17,8 @@ pub trait Profiles: Send + Sync + 'static {
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     pub profile: Option<Arc<str>>,
+    /// Instead of a profile: the plain settings of an executor.
+    pub target: Option<Target>,
     /// A directory asked for by name; wins over the profile's.
     pub cwd: Option<PathBuf>,
     /// Where the caller is, if it is anywhere; for profiles that do not say where they work.
@@ -24,6 +26,13 @@ pub struct Wanted {
     pub model: Option<Arc<str>>,
     /// The owner sits at a terminal: what `trust: auto` asks for.
     pub at_terminal: bool,
+}
+
+/// A kind of agent in a mode, as its own defaults describe it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub executor: Arc<str>,
+    pub mode: Mode,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

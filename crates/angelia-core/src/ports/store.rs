@@ -84,8 +84,21 @@ pub trait Store: Send + Sync + 'static {
     /// list is what viewers saw, and the decided ones are the audit.
     fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>>;
 
+    /// Remembers what the conversation of a session looked like to its caller after an answer.
+    /// The same note again is the same note.
+    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, ()>;
+
+    /// Where a conversation looked like this, newest first.
+    fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>>;
+
+    /// What the finished turns of a caller have cost that were begun since.
+    fn spent<'a>(&'a self, caller: &'a str, since: Timestamp) -> Answer<'a, f64>;
+
+    /// Turns that wait for a quota, whoever owns them; of one session, or of all. Oldest first.
+    fn parked_turns(&self, session: Option<SessionId>) -> Answer<'_, Vec<TurnRecord>>;
+
     /// Unfinished turns that nobody works on: their session's owner is dead, or it has none.
-    /// Oldest first.
+    /// Parked ones are not lost. Oldest first.
     fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>>;
 
     /// Sessions neither changed nor given a turn since, without unfinished turns: candidates for
@@ -132,6 +145,18 @@ pub enum Claimed {
     Repeats(TurnId),
     /// Something else was asked under the same key.
     Conflicts(TurnId),
+}
+
+/// A conversation as its caller knows it, by hash, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryNote {
+    pub hash: [u8; 32],
+    pub session: SessionId,
+    /// The turn that gave the last answer.
+    pub turn: TurnId,
+    /// The number of the answer's last event: one turn may give several answers.
+    pub seq: Seq,
+    pub at: Timestamp,
 }
 
 /// Which approvals are wanted.

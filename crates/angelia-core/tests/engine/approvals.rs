@@ -78,10 +78,7 @@ async fn the_first_answer_wins_and_session_is_remembered() {
 async fn where_nobody_can_answer_it_is_declined_with_a_notice() {
     let stage = Stage::new();
     let session = stage.session().await;
-    let options = TurnOptions {
-        origin: Origin::Remote,
-        can_ask: false,
-    };
+    let options = TurnOptions::new(Origin::Remote);
     let input = vec![Content::text("build")];
     let submitted = stage
         .engine

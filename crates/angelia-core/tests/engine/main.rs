@@ -9,6 +9,7 @@
 mod approvals;
 mod governance;
 mod life;
+mod quota;
 mod recovery;
 mod stage;
 mod watching;

@@ -24,10 +24,7 @@ async fn die_in_a_turn(store: &Arc<dyn Store>, stage: &Stage) -> TurnId {
         id: turn,
         session: session.id,
         input: vec![Content::text("work")],
-        options: TurnOptions {
-            origin: Origin::Owner,
-            can_ask: false,
-        },
+        options: TurnOptions::new(Origin::Owner),
         created_at: at,
         state: TurnState::Running,
     };

@@ -1,8 +1,11 @@
 //! What every test of the engine stands on.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use angelia_backends::store::MemoryStore;
@@ -16,27 +19,45 @@ use angelia_core::{
     task::Tasks,
 };
 use angelia_testkit::puppet::{Puppet, Strings};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 pub(crate) struct Stage {
     pub(crate) engine: Engine,
     pub(crate) strings: Strings,
     pub(crate) store: Arc<dyn Store>,
+    clock: Arc<StageClock>,
+    tasks: Tasks,
+    limits: Limits,
 }
 
-/// Counts instead of reading the time.
-#[derive(Default)]
-pub(crate) struct CountingClock(AtomicU64);
+/// Goes with tokio's time, which tests pause; no two moments are the same.
+pub(crate) struct StageClock {
+    began: Instant,
+    count: AtomicU64,
+}
 
-impl Clock for CountingClock {
+impl StageClock {
+    pub(crate) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            count: AtomicU64::new(0),
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Clock for StageClock {
     fn now(&self) -> jiff::Timestamp {
-        let count = self.0.fetch_add(1, Ordering::Relaxed);
-        jiff::Timestamp::from_millisecond(1_700_000_000_000 + i64::try_from(count).unwrap())
-            .unwrap()
+        let moment = self.began.elapsed() + Duration::from_micros(self.count());
+        jiff::Timestamp::from_second(1_700_000_000).unwrap() + moment
     }
 
     fn fresh_uuid(&self) -> Uuid {
-        Uuid::from_u64_pair(self.0.fetch_add(1, Ordering::Relaxed), 1)
+        Uuid::from_u64_pair(self.count(), 1)
     }
 }
 
@@ -46,24 +67,46 @@ impl Stage {
     }
 
     pub(crate) fn with_limits(limits: Limits) -> Self {
-        let (puppet, strings) = Puppet::new();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        Self::on(store, Arc::new(StageClock::new()), limits)
+    }
+
+    fn on(store: Arc<dyn Store>, clock: Arc<StageClock>, limits: Limits) -> Self {
+        let (puppet, strings) = Puppet::new();
+        let tasks = Tasks::new();
         let engine = Engine::new(Parts {
             store: Arc::clone(&store),
-            clock: Arc::new(CountingClock::default()),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
             executors: vec![puppet],
             limits,
-            tasks: Tasks::new(),
+            tasks: tasks.clone(),
         });
         Self {
             engine,
             strings,
             store,
+            clock,
+            tasks,
+            limits,
         }
     }
 
+    /// Ends this engine, though not its store, and starts another one on it.
+    pub(crate) async fn restart(self) -> Self {
+        assert!(self.tasks.shutdown(Duration::from_mins(1)).await);
+        Self::on(self.store, self.clock, self.limits)
+    }
+
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
+    }
+
     pub(crate) async fn session(&self) -> SessionRecord {
-        let spec = SessionSpec::new("puppet", "/project");
+        self.session_with(SessionSpec::new("puppet", "/project"))
+            .await
+    }
+
+    pub(crate) async fn session_with(&self, spec: SessionSpec) -> SessionRecord {
         let new = NewSession {
             spec,
             title: None,
@@ -82,8 +125,8 @@ impl Stage {
 
 pub(crate) fn options() -> TurnOptions {
     TurnOptions {
-        origin: Origin::Owner,
         can_ask: true,
+        ..TurnOptions::new(Origin::Owner)
     }
 }
 

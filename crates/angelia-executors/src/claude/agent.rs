@@ -16,7 +16,7 @@ use angelia_wire::ndjson::Frame;
 use tokio::time::timeout;
 
 use super::{
-    caller_tools::{self, CallerTools},
+    caller_tools::CallerTools,
     escape::{self, Reader},
     link::Link,
     protocol::outgoing::{self, Request},
@@ -44,6 +44,26 @@ pub(crate) struct StreamAgent {
     pub(crate) requests: u64,
     /// Words for the running turn that the program cannot take yet.
     pub(crate) held: Vec<Vec<Content>>,
+    pub(crate) spending: Spending,
+}
+
+/// What a turn costs while it runs, where that is limited: the program says it only when asked.
+#[derive(Debug, Default)]
+pub(crate) struct Spending {
+    pub(crate) is_limited: bool,
+    /// The question that has not been answered.
+    asked: Option<String>,
+    /// There is something new to ask about.
+    due: bool,
+}
+
+impl Spending {
+    pub(crate) fn new(is_limited: bool) -> Self {
+        Self {
+            is_limited,
+            ..Self::default()
+        }
+    }
 }
 
 /// What does not change over the agent's life.
@@ -143,19 +163,30 @@ impl StreamAgent {
             match signal {
                 Some(Signal::Ended(end)) => ended = ended.or(Some(end)),
                 Some(Signal::Asked(asked)) => {
-                    let waiting = self.tools.waiting();
                     if let Some(answer) = answer_ask(&asked, &mut self.tools) {
                         self.link.input.push(answer);
                     }
-                    if self.tools.waiting() > waiting {
-                        out.push(Emitted::Activity(Activity::AwaitingToolResult));
+                }
+                Some(Signal::Answered { request_id, result }) => {
+                    let asked = self.spending.asked.take_if(|id| **id == *request_id);
+                    if let (Some(_), Ok(Some(totals))) = (asked, result) {
+                        self.translator.totals(totals.get(), out);
                     }
                 }
-                Some(Signal::Answered { .. }) | None => {}
+                Some(Signal::InVain) => {
+                    self.request(&Request::Interrupt);
+                }
+                None => {}
+            }
+            // A call is made as soon as it is written; further ones of the message come behind it.
+            if !self.translator.is_writing() && self.tools.take_untold() {
+                self.translator.spent_so_far(out);
+                out.push(Emitted::Activity(Activity::AwaitingToolResult));
             }
         }
+        self.watch_spending(batch);
         if !self.tools.is_empty() {
-            caller_tools::rename(batch);
+            self.tools.rename(batch);
         }
         self.refuse_unheard(&nobody);
         ended
@@ -190,10 +221,28 @@ impl StreamAgent {
         }
     }
 
-    pub(super) fn request(&mut self, request: &Request<'_>) {
+    pub(super) fn request(&mut self, request: &Request<'_>) -> String {
         self.requests += 1;
         let id = format!("angelia-{}", self.requests);
         (self.link.input).push(outgoing::control_request(&id, request));
+        id
+    }
+
+    /// Where the totals of this process begin, before anything is added to them.
+    pub(super) fn ground_spending(&mut self) {
+        self.spending.due = self.spending.is_limited && !self.translator.knows_totals();
+        self.watch_spending(&[]);
+    }
+
+    /// Behind every result of a tool the model is asked again: a good moment to look, one question
+    /// at a time.
+    fn watch_spending(&mut self, batch: &[Emitted]) {
+        let is_result = |one: &Emitted| matches!(one, Emitted::Event(EventKind::ToolResult(_)));
+        self.spending.due |= self.spending.is_limited && batch.iter().any(is_result);
+        if self.spending.due && self.spending.asked.is_none() {
+            self.spending.due = false;
+            self.spending.asked = Some(self.request(&Request::Usage));
+        }
     }
 
     pub(super) async fn output_ended(&mut self, batch: &mut Vec<Emitted>) -> Ended {

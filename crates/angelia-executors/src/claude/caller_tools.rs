@@ -10,34 +10,13 @@ use angelia_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
-use super::protocol::outgoing;
+use super::{
+    caller_names::{legal_name, native_name, object_schema},
+    protocol::outgoing,
+};
 
 /// The name of the server that we are.
 pub(crate) const SERVER: &str = "client";
-
-/// Every tool of it, in the program's rules.
-pub(crate) const PREFIX: &str = "mcp__client";
-
-/// How the model sees a caller's tool.
-pub(crate) fn native_name(name: &str) -> Cow<'_, str> {
-    if name.starts_with("mcp__") {
-        Cow::Borrowed(name)
-    } else {
-        Cow::Owned(format!("{PREFIX}__{name}"))
-    }
-}
-
-/// To the caller its tools have the names it gave them.
-pub(crate) fn rename(batch: &mut [Emitted]) {
-    for emitted in batch {
-        if let Emitted::Event(EventKind::ToolCall(call)) = emitted
-            && let Some(name) = call.name.strip_prefix(PREFIX)
-            && let Some(name) = name.strip_prefix("__")
-        {
-            call.name = name.into();
-        }
-    }
-}
 
 /// One JSON-RPC message of the program, as far as we look into it.
 #[derive(Deserialize)]
@@ -83,6 +62,8 @@ struct Waiting {
 pub(crate) struct CallerTools {
     tools: Vec<CallerTool>,
     waiting: VecDeque<Waiting>,
+    /// A call waits, and nobody has been told.
+    untold: bool,
     /// Answers that came before the program asked for them: it asks one call after the other.
     early: Vec<(ToolId, bool, Vec<Content>)>,
 }
@@ -95,13 +76,25 @@ impl CallerTools {
         }
     }
 
-    /// Calls that wait for their results.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len()
+    /// Has another call begun to wait for its result since the last time?
+    pub(crate) fn take_untold(&mut self) -> bool {
+        std::mem::take(&mut self.untold) && !self.waiting.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.tools.is_empty()
+    }
+
+    /// To the caller its tools have the names it gave them.
+    pub(crate) fn rename(&self, batch: &mut [Emitted]) {
+        for emitted in batch {
+            if let Emitted::Event(EventKind::ToolCall(call)) = emitted
+                && let Some(tool) =
+                    (self.tools.iter()).find(|tool| native_name(&tool.name) == *call.name)
+            {
+                call.name = Arc::clone(&tool.name);
+            }
+        }
     }
 
     /// Answers one message of the program, or keeps the call until [`Self::answer`]; `None` then.
@@ -156,9 +149,9 @@ impl CallerTools {
     pub(crate) fn forget_calls(&mut self) {
         self.waiting.clear();
         self.early.clear();
+        self.untold = false;
     }
 
-    /// Schemas keep their bytes: the order of their keys is part of what the model sees.
     fn list(&self, request_id: &str, id: &RawValue) -> Vec<u8> {
         #[derive(Serialize)]
         struct List<'a> {
@@ -167,15 +160,15 @@ impl CallerTools {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Listed<'a> {
-            name: &'a str,
+            name: Cow<'a, str>,
             description: &'a str,
-            input_schema: &'a RawValue,
+            input_schema: Cow<'a, RawValue>,
         }
         let tools = (self.tools.iter())
             .map(|tool| Listed {
-                name: &tool.name,
+                name: legal_name(&tool.name),
                 description: &tool.description,
-                input_schema: &tool.input_schema,
+                input_schema: object_schema(&tool.input_schema),
             })
             .collect();
         respond(request_id, id, List { tools })
@@ -190,7 +183,7 @@ impl CallerTools {
         let params: CallParams<'_> = params
             .and_then(|params| serde_json::from_str(params.get()).ok())
             .unwrap_or_default();
-        if !(self.tools.iter()).any(|tool| *tool.name == *params.name) {
+        if !(self.tools.iter()).any(|tool| legal_name(&tool.name) == params.name) {
             return Err(format!("there is no tool `{}`", params.name));
         }
         let Some(tool) = params.meta.and_then(|meta| meta.tool_use_id) else {
@@ -201,6 +194,7 @@ impl CallerTools {
             let (_, ok, content) = self.early.swap_remove(at);
             return Ok(Some(respond(request_id, id, call_result(ok, &content))));
         }
+        self.untold = true;
         self.waiting.push_back(Waiting {
             tool,
             request_id: request_id.into(),

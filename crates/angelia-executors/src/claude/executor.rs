@@ -11,7 +11,7 @@ use angelia_core::{
 use uuid::Uuid;
 
 use super::{
-    agent::{Settings, StreamAgent},
+    agent::{Settings, Spending, StreamAgent},
     caller_tools::CallerTools,
     escape::Reader,
     launch::{self, Conversation},
@@ -314,6 +314,7 @@ impl StreamExecutor {
             in_turn: false,
             requests: 0,
             held: Vec::new(),
+            spending: Spending::new(spec.budgets.cost_usd.is_some()),
         })
     }
 }

@@ -23,7 +23,7 @@ use angelia_core::model::{
 };
 use uuid::Uuid;
 
-use super::{caller_tools, protocol::outgoing::Initialize, version::Features};
+use super::{caller_names, caller_tools, protocol::outgoing::Initialize, version::Features};
 use crate::pool::VERSION;
 
 /// Which conversation of its own the program takes up.
@@ -101,7 +101,7 @@ pub(crate) fn arguments(
             list.need("--settings", [NO_READING])?;
             list.need("--disable-slash-commands", [])?;
             // The caller's own tools; the caller decides whether to run them.
-            list.add("--allowedTools", [caller_tools::PREFIX]);
+            list.add("--allowedTools", [caller_names::PREFIX]);
         }
         Mode::Agent => {
             if !spec.trust {
@@ -184,7 +184,7 @@ fn allowed(spec: &SessionSpec) -> Vec<String> {
             .any(|rule| tool_of(&rule).contains('*') || tool_of(&rule) == tool)
     };
     // Whether to run a tool of the caller's is the caller's decision.
-    let callers = (!spec.caller_tools.is_empty()).then(|| caller_tools::PREFIX.to_owned());
+    let callers = (!spec.caller_tools.is_empty()).then(|| caller_names::PREFIX.to_owned());
     (spec.permissions.allowed.iter())
         .map(ToolPattern::to_string)
         .filter(|rule| is_plain_name(rule) && !restricted(rule))

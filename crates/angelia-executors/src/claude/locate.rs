@@ -82,7 +82,7 @@ fn platforms() -> Vec<String> {
 }
 
 /// An executable of this kind of system, and not a script.
-fn is_native(path: &Path) -> bool {
+pub(crate) fn is_native(path: &Path) -> bool {
     let mut head = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok()

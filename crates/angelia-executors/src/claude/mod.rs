@@ -16,18 +16,19 @@
 
 mod account;
 mod agent;
+mod caller_names;
 mod caller_tools;
 mod escape;
 pub(crate) mod executor;
 mod failure;
 pub(crate) mod launch;
-mod link;
-mod locate;
+pub(crate) mod link;
+pub(crate) mod locate;
 mod permission;
-mod probe;
+pub(crate) mod probe;
 pub(crate) mod program;
 pub mod protocol;
-mod start;
+pub(crate) mod start;
 mod tool;
 pub(crate) mod transcript;
 pub mod translate;
@@ -49,11 +50,16 @@ use self::{
     program::{Installation, Program},
     transcript::Transcripts,
 };
-use crate::{Registration, host::Host};
+use crate::{ModelIds, Registration, host::Host};
 
 pub const REGISTRATION: Registration = Registration {
     name: "claude",
     about: "Claude Code, with the login it has on this machine",
+    model_ids: ModelIds {
+        bare: &["claude-"],
+        agent_words: &["claude-cli"],
+        listed: &["sonnet", "opus", "haiku"],
+    },
     build: |host| {
         Arc::new(StreamExecutor::new(host, Arc::new(Claude::default()))) as Arc<dyn Executor>
     },

@@ -19,6 +19,7 @@ use super::{
     },
     tool::{self, Input},
 };
+use crate::prose::cut;
 
 /// The input of a tool we do not know is shown up to here.
 const INPUT: usize = 2000;
@@ -242,12 +243,7 @@ fn detail(tool: &str, input: &Input<'_>, request: &Request<'_>, cwd: &Path) -> S
     // Of a tool we do not know, people see all it was given.
     if input.command().is_none() && input.path().is_none() && input.plan().is_none() {
         let given = request.input.map_or("nothing", RawValue::get);
-        let cut = given
-            .char_indices()
-            .nth(INPUT)
-            .map_or(given.len(), |(at, _)| at);
-        let more = if cut < given.len() { " …" } else { "" };
-        line(tool, &format!(": {}{more}", &given[..cut]));
+        line(tool, &format!(": {}", cut(given, INPUT)));
     }
     text.truncate(text.trim_end().len());
     text

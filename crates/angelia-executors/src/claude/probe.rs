@@ -1,13 +1,7 @@
 //! Installed? Which version? Logged in? Asked of the program itself, and remembered until its file
 //! changes, so that a turn never waits for it.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ffi::OsString,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{Failure, FailureKind, SessionSpec},
@@ -23,6 +17,7 @@ use super::{
 };
 use crate::{
     host::Host,
+    once_per_file::OncePerFile,
     process::{Launch, run_to_end, run_to_end::Finished},
 };
 
@@ -33,24 +28,7 @@ pub(crate) const HOW_TO_LOG_IN: &str = "run `claude` once in a terminal and log 
 /// Asks once per file.
 #[derive(Debug, Default)]
 pub(crate) struct Prober {
-    known: Mutex<HashMap<PathBuf, (Stamp, Arc<Installation>)>>,
-}
-
-/// What changes when a file is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    changed: Option<SystemTime>,
-    bytes: u64,
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
-        let metadata = path.metadata().ok()?;
-        Some(Self {
-            changed: metadata.modified().ok(),
-            bytes: metadata.len(),
-        })
-    }
+    known: OncePerFile<Installation>,
 }
 
 impl Prober {
@@ -62,28 +40,7 @@ impl Prober {
         let mark = host.fresh_mark()?;
         let environment = host.child_environment(spec, &[], &mark)?;
         let path = locate(host, spec, &environment)?;
-        let stamp = Stamp::of(&path);
-        if let Some(stamp) = stamp
-            && let Some(known) = self.recall(&path, stamp)
-        {
-            return Ok(known);
-        }
-        let found = Arc::new(ask(host, &path, environment).await?);
-        if let Some(stamp) = stamp {
-            self.remember(path, stamp, &found);
-        }
-        Ok(found)
-    }
-
-    fn recall(&self, path: &Path, stamp: Stamp) -> Option<Arc<Installation>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (seen, installation) = known.get(path)?;
-        (*seen == stamp).then(|| Arc::clone(installation))
-    }
-
-    fn remember(&self, path: PathBuf, stamp: Stamp, found: &Arc<Installation>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(path, (stamp, Arc::clone(found)));
+        self.known.get(&path, ask(host, &path, environment)).await
     }
 
     /// For `doctor`, and for choosing an executor.
@@ -175,7 +132,7 @@ async fn login(host: &Host, spec: &SessionSpec) -> Login {
     }
 }
 
-async fn run(
+pub(crate) async fn run(
     host: &Host,
     path: &Path,
     environment: BTreeMap<OsString, OsString>,

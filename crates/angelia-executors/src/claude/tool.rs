@@ -7,12 +7,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::protocol::incoming::{Soft, Text};
+use crate::prose::first_line;
 
 /// Questions to a person, rather than a tool.
 pub(crate) const ASK_USER_QUESTION: &str = "AskUserQuestion";
-
-/// One line for people is cut here.
-const TITLE: usize = 160;
 
 /// Tools that are not in the table, MCP's among them, are `Other`: we do not know what they do.
 /// Reading the web tells others what is asked, so it does not count as reading.
@@ -169,16 +167,6 @@ fn spoken(name: &str) -> Cow<'_, str> {
     }
 }
 
-fn first_line(text: &str) -> Option<Cow<'_, str>> {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.next()?;
-    let cut = first.char_indices().nth(TITLE).map(|(at, _)| at);
-    match (cut, lines.next()) {
-        (None, None) => Some(first.into()),
-        (cut, _) => Some(format!("{} …", &first[..cut.unwrap_or(first.len())]).into()),
-    }
-}
-
 /// What is left of both texts without the lines they begin and end with alike.
 fn changed_lines(old: &str, new: &str) -> (usize, usize) {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
@@ -197,6 +185,7 @@ fn changed_lines(old: &str, new: &str) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prose::TITLE;
 
     fn with<T>(json: &str, look: impl FnOnce(Input<'_>) -> T) -> T {
         let raw = RawValue::from_string(json.to_owned()).unwrap();

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{caller_tools, protocol::outgoing};
+use super::{caller_names, protocol::outgoing};
 
 /// How much later than it says something a running program writes it down.
 const LATE_ROWS: Duration = Duration::from_secs(1);
@@ -295,7 +295,7 @@ fn part(part: &Part) -> Value {
         Part::ToolUse { id, name, input } => json!({
             "type": "tool_use",
             "id": id.as_str(),
-            "name": caller_tools::native_name(name),
+            "name": caller_names::native_name(name),
             "input": serde_json::from_str::<Value>(input.get()).unwrap_or_default(),
         }),
         Part::ToolResult { id, ok, content } => json!({

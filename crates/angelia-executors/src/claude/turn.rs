@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use angelia_core::{
-    model::{Status, Turn},
+    model::{FailureKind, Status, Turn},
     ports::{Emitted, Ended, TurnControl, TurnIo},
 };
 use futures_util::FutureExt as _;
@@ -82,6 +82,7 @@ impl StreamAgent {
         }
         let uuid = self.settings.clock.fresh_uuid().to_string();
         self.translator.begin_turn(&uuid);
+        self.ground_spending();
         let message = outgoing::user_message(&uuid, &self.content(turn));
         self.link.input.push(message);
         self.in_turn = true;
@@ -148,9 +149,21 @@ impl StreamAgent {
                 self.tools.forget_calls();
                 self.flush().await;
                 self.in_turn = false;
-                return ended;
+                return self.with_wait(ended);
             }
         }
+    }
+
+    /// A limit says when it ends; how long that is from now, only a clock knows.
+    fn with_wait(&self, mut ended: Ended) -> Ended {
+        if let Status::Failed(failure) = &mut ended.status
+            && failure.kind == FailureKind::RateLimited
+            && let Some(resets_at) = self.translator.resets_at()
+        {
+            let wait = resets_at.duration_since(self.settings.clock.now());
+            failure.retry_after = Duration::try_from(wait).ok().or(failure.retry_after);
+        }
+        ended
     }
 
     fn cancel(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {

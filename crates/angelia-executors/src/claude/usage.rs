@@ -62,6 +62,64 @@ impl Count {
         };
         difference().unwrap_or(self)
     }
+
+    fn usage(self, cost_usd: Option<f64>) -> Usage {
+        // Whatever a line claims, the sums of a turn must not overflow.
+        let sane = |tokens: u64| tokens.min(1 << 50);
+        Usage {
+            input_tokens: sane(self.input),
+            output_tokens: sane(self.output),
+            cache_read_tokens: sane(self.cache_read),
+            cache_write_tokens: sane(self.cache_write),
+            cost_usd,
+            lane: None,
+            prefix_sha256: None,
+        }
+    }
+}
+
+/// What a message says of itself: of its input when it starts, of its output when it ends.
+#[derive(Debug, Default)]
+pub(crate) struct MessageUsage(Count);
+
+impl MessageUsage {
+    /// The newer number is the better one.
+    pub(crate) fn see(&mut self, usage: &ApiUsage) {
+        let seen = Count::of_turn(usage);
+        let Count {
+            input,
+            output,
+            cache_read,
+            cache_write,
+        } = &mut self.0;
+        for (known, seen) in [
+            (input, seen.input),
+            (output, seen.output),
+            (cache_read, seen.cache_read),
+            (cache_write, seen.cache_write),
+        ] {
+            *known = (*known).max(seen);
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.0.usage(None)
+    }
+}
+
+/// The answer to `get_usage`.
+#[derive(Deserialize)]
+struct Totals {
+    #[serde(default)]
+    session: Soft<SessionTotals>,
+}
+
+#[derive(Deserialize)]
+struct SessionTotals {
+    #[serde(default)]
+    total_cost_usd: Soft<f64>,
+    #[serde(default)]
+    model_usage: Soft<ModelUsages>,
 }
 
 /// The totals of the process after its latest result.
@@ -80,6 +138,25 @@ impl Ledger {
             cost: 0.0,
             grounded: !resumed,
         }
+    }
+
+    pub(crate) fn is_grounded(&self) -> bool {
+        self.grounded
+    }
+
+    /// Looks at the totals between two results: what was spent since the one before. The first look
+    /// at a resumed conversation's tells where they begin.
+    pub(crate) fn look(&mut self, answer: &str) -> Option<Usage> {
+        let answer: Totals = serde_json::from_str(answer).ok()?;
+        let session = answer.session.0?;
+        let count = Count::of_models(session.model_usage.0.as_ref()?);
+        let cost = session.total_cost_usd.get()?;
+        if !std::mem::replace(&mut self.grounded, true) {
+            (self.count, self.cost) = (count, cost);
+            return None;
+        }
+        let since = if cost < self.cost { 0.0 } else { self.cost };
+        Some(count.since(self.count).usage(Some(cost - since)))
     }
 
     /// Takes a result's totals in and says what was spent since the one before.
@@ -112,17 +189,7 @@ impl Ledger {
         self.count = total.unwrap_or(self.count);
         self.cost = result.total_cost_usd.get().unwrap_or(self.cost);
         self.grounded = true;
-        // Whatever a line claims, the sums of a turn must not overflow.
-        let sane = |tokens: u64| tokens.min(1 << 50);
-        Usage {
-            input_tokens: sane(count.input),
-            output_tokens: sane(count.output),
-            cache_read_tokens: sane(count.cache_read),
-            cache_write_tokens: sane(count.cache_write),
-            cost_usd: cost,
-            lane: None,
-            prefix_sha256: None,
-        }
+        count.usage(cost)
     }
 }
 
@@ -227,6 +294,25 @@ mod tests {
             "model_usage_since_last_result":{"m":{"inputTokens":11,"costUSD":0.25}},
             "total_cost_usd":5.0}"#;
         assert_eq!(spent(&mut Ledger::new(true), since), (11, Some(0.25)));
+    }
+
+    #[test]
+    fn a_look_between_results_is_charged_only_once() {
+        let totals = |input: u64, cost: f64| {
+            format!(
+                r#"{{"session":{{"total_cost_usd":{cost},"model_usage":{{"m":{{"inputTokens":{input}}}}}}},
+                    "rate_limits":null}}"#
+            )
+        };
+        let mut ledger = Ledger::new(true);
+        assert_eq!(ledger.look(&totals(50, 5.0)), None, "an earlier process's");
+        let seen = ledger.look(&totals(60, 5.5)).unwrap();
+        assert_eq!((seen.input_tokens, seen.cost_usd), (10, Some(0.5)));
+        assert_eq!(spent(&mut ledger, &result(12, 62, 5.75)), (12, Some(0.75)));
+        let seen = ledger.look(&totals(63, 6.0)).unwrap();
+        assert_eq!((seen.input_tokens, seen.cost_usd), (1, Some(0.25)));
+        assert_eq!(ledger.look(r#"{"session":{}}"#), None);
+        assert_eq!(ledger.look("nonsense"), None);
     }
 
     #[test]

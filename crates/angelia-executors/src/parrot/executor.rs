@@ -13,7 +13,7 @@ use angelia_core::{
 
 use super::speech::VERSION;
 use crate::{
-    Registration,
+    ModelIds, Registration,
     claude::{
         executor::StreamExecutor,
         launch::Conversation,
@@ -33,6 +33,11 @@ const PROTOCOL: &str = "2.1.325";
 pub const REGISTRATION: Registration = Registration {
     name: "parrot",
     about: "the built-in demo: repeats what you say, works offline, needs no login",
+    model_ids: ModelIds {
+        bare: &[],
+        agent_words: &[],
+        listed: &["default"],
+    },
     build: |host| Arc::new(StreamExecutor::new(host, Arc::new(Parrot))) as Arc<dyn Executor>,
 };
 

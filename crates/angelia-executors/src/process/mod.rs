@@ -27,12 +27,15 @@
 //! - [`mod@terminate`]: the ladder above.
 //! - [`sweep`]: what was left behind, at close and at the next start.
 //! - [`released`]: a daemon that an agent started becomes nobody's child.
-//! - [`mod@run_to_end`]: one short command, for probes.
+//! - [`detached`]: a daemon that outlives the command that starts it.
+//! - [`mod@run_to_end`]: one short command, for probes; [`commands`]: those of the owner's rules.
 //! - `os/`: what differs by system: process table, marks, handles. Linux uses `/proc` and pidfds.
 //!   macOS shows no environments, so there a ledger of pids and start times stands in for the
 //!   marks; that file is untested on a real macOS.
 
 pub mod child;
+pub mod commands;
+pub mod detached;
 pub mod environment;
 pub mod mark;
 mod os;
@@ -44,8 +47,9 @@ pub mod sweep;
 pub mod terminate;
 
 pub use child::Child;
+pub use commands::ShellCommands;
 pub use mark::{AgentId, HomeId, Mark, OwnerId};
 pub use os::StartTime;
-pub use run_to_end::run_to_end;
+pub use run_to_end::{run_to_end, run_with_input};
 pub use spawn::{Launch, SpawnError, spawn};
 pub use terminate::{Ended, Ladder, Rung, terminate};

@@ -1,6 +1,8 @@
-//! One short command from start to end, for probes: `<agent> --version`, `<agent> auth status`.
+//! One short command from start to end: `<agent> --version`, `<agent> auth status`, a rule's command.
 
 use std::{process::ExitStatus, time::Duration};
+
+use tokio::io::AsyncWriteExt as _;
 
 use super::{
     spawn::{Launch, SpawnError, spawn},
@@ -31,8 +33,17 @@ impl Finished {
 
 /// Runs a command with stdin closed; after `limit` it is ended like every other child.
 pub async fn run_to_end(launch: &Launch, limit: Duration) -> Result<Finished, SpawnError> {
+    run_with_input(launch, &[], limit).await
+}
+
+/// The same, with something to read for it.
+pub async fn run_with_input(
+    launch: &Launch,
+    input: &[u8],
+    limit: Duration,
+) -> Result<Finished, SpawnError> {
     let mut child = spawn(launch).await?;
-    drop(child.stdin.take());
+    let stdin = child.stdin.take();
     let stderr = child.stderr();
     let mut stdout = Vec::new();
     let mut truncated = false;
@@ -43,12 +54,23 @@ pub async fn run_to_end(launch: &Launch, limit: Duration) -> Result<Finished, Sp
         after_term: Duration::from_millis(500),
         ..Ladder::default()
     };
-    let ended = terminate(child, &ladder, |bytes| {
+    let feeding = async {
+        if let Some(mut stdin) = stdin {
+            // A command need not read what it is given.
+            let _unread = stdin.write_all(input).await;
+        }
+        // Whoever might still hold the other end is gone when the command has ended.
+        std::future::pending().await
+    };
+    let ending = terminate(child, &ladder, |bytes| {
         let room = LONGEST_OUTPUT - stdout.len();
         truncated |= bytes.len() > room;
         stdout.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    })
-    .await;
+    });
+    let ended = tokio::select! {
+        ended = ending => ended,
+        never = feeding => never,
+    };
 
     let timed_out = ended.rung > Rung::StdinClosed;
     Ok(Finished {

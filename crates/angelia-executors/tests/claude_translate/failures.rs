@@ -1,8 +1,13 @@
 //! Every recorded failure finds its kind, and tells people what to do.
 
-use angelia_core::model::{FailureKind, Status};
+use angelia_core::{
+    model::{FailureKind, Status},
+    ports::Ended,
+};
+use angelia_executors::claude::translate::Signal;
+use serde_json::{Value, json};
 
-use super::driver::{all, ends, fixture, run};
+use super::driver::{all, ends, fixture, run, translator};
 
 /// Recordings that were killed before the CLI gave up.
 const KILLED: &[&str] = &[
@@ -127,4 +132,42 @@ fn a_refusal_is_refused_and_a_lost_transcript_is_named() {
         assert_eq!(&*ended.reason, "no_conversation");
         assert_eq!(ended.status.failure().unwrap().kind, FailureKind::Invalid);
     }
+}
+
+/// A key that is refused twice; the signals that the agent must act on, and the end.
+fn refused_twice(source: &str) -> (Vec<bool>, Ended) {
+    let retry = |attempt: u64| {
+        json!({"type": "system", "subtype": "api_retry", "attempt": attempt, "max_retries": 10,
+            "retry_delay_ms": 500, "error_status": 401, "error": "authentication_failed"})
+    };
+    let mut translator = translator(false);
+    translator.begin_turn("u");
+    let mut out = Vec::new();
+    let mut say = |line: &Value| translator.line(line.to_string().as_bytes(), &mut out);
+    say(&json!({"type": "system", "subtype": "init", "session_id": "s", "apiKeySource": source}));
+    let attempts = [1, 2, 3].map(retry);
+    let attempts = attempts
+        .iter()
+        .map(|line| matches!(say(line), Some(Signal::InVain)));
+    let attempts = attempts.collect();
+    let interrupted = json!({"type": "result", "subtype": "error_during_execution",
+        "is_error": true, "terminal_reason": "aborted_streaming", "session_id": "s"});
+    let Some(Signal::Ended(ended)) = say(&interrupted) else {
+        unreachable!("a result that is ours ends the turn");
+    };
+    (attempts, ended)
+}
+
+#[test]
+fn a_key_that_is_refused_twice_is_not_tried_for_minutes() {
+    let (attempts, ended) = refused_twice("ANTHROPIC_API_KEY");
+    assert_eq!(attempts, [false, true, false], "it is said once");
+    let failure = ended.status.failure().unwrap();
+    assert_eq!(failure.kind, FailureKind::Auth);
+    assert!(failure.hint.as_deref().unwrap().contains("API_KEY"));
+
+    // A login gives up by itself, soon.
+    let (attempts, ended) = refused_twice("none");
+    assert_eq!(attempts, [false; 3]);
+    assert_eq!(ended.status, Status::Interrupted);
 }

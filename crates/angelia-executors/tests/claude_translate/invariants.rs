@@ -1,72 +1,33 @@
 //! What holds for every recording, whole, cut off, reordered or damaged.
 
-use std::collections::{HashMap, HashSet};
-
-use angelia_core::{
-    model::{EventKind, TextChannel},
-    ports::Emitted,
-};
+use angelia_core::ports::Emitted;
 use angelia_executors::claude::translate::SILENT;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::driver::{Fixture, Step, VERSIONS, all, drive, run, spell, translator};
+use super::{
+    driver::{Fixture, Step, VERSIONS, all, drive, run, spell, translator},
+    translated::{
+        damage::{damage, of_other_types, reverse},
+        rules::Seen,
+    },
+};
 
-/// Every tool starts once and finishes once, behind its start; every block that had a delta gets
-/// its whole text or is withdrawn; a turn starts at most once, and ends at most once, last.
+/// The rules of events hold in every turn, and it ends once.
 fn check(steps: &[Step], place: &str) {
     let turns = steps.last().map_or(0, |step| step.turn);
     for turn in 1..=turns {
+        let place = format!("{place}: turn {turn}");
         let steps = || steps.iter().filter(|step| step.turn == turn);
-        let mut open = HashSet::new();
-        let mut finished = HashSet::new();
-        let mut blocks: HashMap<u32, (TextChannel, bool)> = HashMap::new();
-        let (mut started, mut usages) = (0, 0);
+        let mut seen = Seen::default();
         for emitted in steps().flat_map(|step| &step.emitted) {
-            let Emitted::Event(kind) = emitted else {
-                continue;
-            };
-            match kind {
-                EventKind::Started(_) => started += 1,
-                EventKind::Usage(_) => usages += 1,
-                EventKind::Delta { block, channel, .. } => {
-                    let state = blocks.entry(*block).or_insert((*channel, false));
-                    assert_eq!(*state, (*channel, false), "{place}: delta behind its block");
-                }
-                EventKind::Block { block, channel, .. } => {
-                    let (its, _) = *blocks.entry(*block).or_insert((*channel, true));
-                    assert_eq!(its, *channel, "{place}: a block keeps its channel");
-                    blocks.insert(*block, (its, true));
-                }
-                EventKind::ToolCall(call) => {
-                    assert!(open.insert(call.id.clone()), "{place}: {call:?}");
-                    assert!(!finished.contains(&call.id), "{place}: {call:?}");
-                }
-                EventKind::ToolResult(result) => {
-                    assert!(open.remove(&result.id), "{place}: {result:?}");
-                    finished.insert(result.id.clone());
-                }
-                _ => {}
+            if let Emitted::Event(kind) = emitted {
+                seen.event(kind, &place);
             }
         }
-        assert!(started <= 1, "{place}: started {started} times");
-        let mut numbers: Vec<u32> = blocks.keys().copied().collect();
-        numbers.sort_unstable();
-        assert!(
-            numbers
-                .iter()
-                .copied()
-                .eq(0..u32::try_from(numbers.len()).unwrap()),
-            "{place}"
-        );
         let ended = steps().filter(|step| step.ended().is_some()).count();
-        assert_eq!((ended, usages), (1, 1), "{place}: turn {turn}");
-        assert!(open.is_empty(), "{place}: still open {open:?}");
-        let half: Vec<_> = blocks.iter().filter(|(_, (_, whole))| !whole).collect();
-        assert!(
-            half.is_empty(),
-            "{place}: without their whole text {half:?}"
-        );
+        assert_eq!(ended, 1, "{place}");
+        seen.check(&place);
     }
 }
 
@@ -143,42 +104,6 @@ fn the_order_of_keys_means_nothing() {
     }
 }
 
-/// The same line with the keys of every object in reverse order.
-fn reverse(line: &str) -> String {
-    fn write(value: &Value, out: &mut String) {
-        match value {
-            Value::Object(map) => {
-                out.push('{');
-                let mut entries: Vec<_> = map.iter().collect();
-                entries.sort_by(|a, b| b.0.cmp(a.0));
-                for (number, (key, value)) in entries.into_iter().enumerate() {
-                    if number > 0 {
-                        out.push(',');
-                    }
-                    out.push_str(&Value::from(key.as_str()).to_string());
-                    out.push(':');
-                    write(value, out);
-                }
-                out.push('}');
-            }
-            Value::Array(items) => {
-                out.push('[');
-                for (number, value) in items.iter().enumerate() {
-                    if number > 0 {
-                        out.push(',');
-                    }
-                    write(value, out);
-                }
-                out.push(']');
-            }
-            other => out.push_str(&other.to_string()),
-        }
-    }
-    let mut out = String::new();
-    write(&serde_json::from_str(line).unwrap(), &mut out);
-    out
-}
-
 #[test]
 fn what_is_not_passed_on_is_in_the_table() {
     for fixture in all() {
@@ -252,12 +177,7 @@ proptest! {
         let lines = lines();
         let line = &lines[usize::from(pick) % lines.len()];
         let mut value: Value = serde_json::from_str(line).unwrap();
-        let other = [
-            Value::Null, Value::from(-1.5), Value::from(u64::MAX), Value::from("x"),
-            serde_json::json!([[]]), serde_json::json!({"type": {}}),
-        ][other].clone();
-        let mut countdown = seed as usize % count(&value).max(1);
-        replace(&mut value, &mut countdown, &other);
+        damage(&mut value, seed, &of_other_types()[other]);
         let mut translator = translator(false);
         translator.begin_turn("u");
         let mut out = Vec::new();
@@ -275,32 +195,4 @@ fn lines() -> &'static [String] {
             .collect()
     });
     &LINES
-}
-
-fn count(value: &Value) -> usize {
-    match value {
-        Value::Object(map) => map.values().map(|value| 1 + count(value)).sum(),
-        Value::Array(items) => items.iter().map(|value| 1 + count(value)).sum(),
-        _ => 0,
-    }
-}
-
-fn replace(value: &mut Value, countdown: &mut usize, other: &Value) {
-    let children: Vec<&mut Value> = match value {
-        Value::Object(map) => map.values_mut().collect(),
-        Value::Array(items) => items.iter_mut().collect(),
-        _ => return,
-    };
-    for child in children {
-        if *countdown == 0 {
-            *child = other.clone();
-            *countdown = usize::MAX;
-            return;
-        }
-        *countdown -= 1;
-        replace(child, countdown, other);
-        if *countdown > usize::MAX / 2 {
-            return;
-        }
-    }
 }

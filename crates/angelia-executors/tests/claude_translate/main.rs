@@ -7,4 +7,6 @@ mod failures;
 mod invariants;
 mod must_not_assume;
 mod snapshots;
+#[path = "../translated/mod.rs"]
+mod translated;
 mod turns;

@@ -1,16 +1,17 @@
-//! One suite over every executor: the demo agent, and the real Claude Code, oldest and newest
-//! version, against the scripted model. Tests of real programs are below a module `real_…`.
+//! One suite over every executor: the demo agent, the real Claude Code, oldest and newest version,
+//! and the real Codex, against the scripted model. Tests of real programs are below a module `real_…`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod claude;
+mod codex;
 mod parrot;
 mod place;
 
 /// Whoever adds an executor adds its fixture here.
 #[test]
 fn every_executor_is_in_the_suite() {
-    let suite = ["claude", "parrot"];
+    let suite = ["claude", "codex", "parrot"];
     for registration in angelia_executors::ALL {
         assert!(suite.contains(&registration.name), "{registration:?}");
     }

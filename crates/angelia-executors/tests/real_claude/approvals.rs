@@ -6,9 +6,10 @@ use angelia_core::{
     model::{Answer, ApprovalKind, Decision, Status, Verdict},
     ports::{Emitted, TurnControl},
 };
+use angelia_testkit::by_hand::Heard;
 use serde_json::json;
 
-use crate::harness::{Heard, Session, bash, call, on_both};
+use crate::harness::{Session, bash, call, on_both};
 
 async fn decide(session: &mut Session, prompt: &str, verdict: Verdict) -> Heard {
     session

@@ -1,19 +1,10 @@
 //! One agent program in a place of its own, and turns run on it by hand.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
 
 use angelia_core::{
-    model::{
-        ApprovalRequest, Content, Decision, EventKind, Failure, NativeSessionId, Notice, Origin,
-        SessionId, SessionSpec, Started, Status, TextChannel, ToolCall, ToolResult, Turn, TurnId,
-        TurnOptions, Usage, Verdict,
-    },
-    ports::{Agent, Clock, Emitted, Ended, EventSender, Executor, Opening, TurnControl, TurnIo},
+    model::{Failure, NativeSessionId, SessionSpec},
+    ports::{Clock, Executor},
     redact::Redactor,
     task::Tasks,
 };
@@ -21,13 +12,10 @@ use angelia_executors::{
     Host, claude,
     process::{HomeId, OwnerId},
 };
+pub(crate) use angelia_testkit::by_hand::Session;
 use angelia_testkit::{isolated::Isolated, model_server::ModelServer, real::RealClaude};
 use serde_json::Value;
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-
-pub(crate) const DEADLINE: Duration = Duration::from_secs(50);
 
 #[derive(Debug)]
 struct SystemClock;
@@ -144,16 +132,7 @@ impl Lab {
         spec: &SessionSpec,
         native: Option<&NativeSessionId>,
     ) -> Result<Session, Failure> {
-        let id = SessionId::from_uuid(Uuid::now_v7());
-        let opening = Opening {
-            session: id,
-            spec,
-            native,
-        };
-        let agent = tokio::time::timeout(DEADLINE, self.executor.open(opening))
-            .await
-            .unwrap()?;
-        Ok(Session { id, agent })
+        Session::open(&*self.executor, spec, native).await
     }
 
     /// Processes that carry a mark of this lab's.
@@ -171,215 +150,6 @@ impl Lab {
 
     pub(crate) fn last_request(&self) -> Value {
         self.server.model_requests().last().unwrap().json()
-    }
-}
-
-/// An open agent.
-pub(crate) struct Session {
-    id: SessionId,
-    pub(crate) agent: Box<dyn Agent>,
-}
-
-type Watch = Box<dyn FnMut(&Emitted, &Hands) + Send>;
-
-/// What a watcher of a turn can do to it.
-#[derive(Clone)]
-pub(crate) struct Hands {
-    pub(crate) control: mpsc::Sender<TurnControl>,
-    pub(crate) cancel: CancellationToken,
-}
-
-impl Hands {
-    pub(crate) fn decide(&self, request: &ApprovalRequest, verdict: Verdict) {
-        let decision = Decision::new(verdict, "test");
-        let key = Arc::clone(&request.key);
-        self.tell(TurnControl::Decide { key, decision });
-    }
-
-    pub(crate) fn tell(&self, control: TurnControl) {
-        self.control.try_send(control).unwrap();
-    }
-}
-
-impl Session {
-    pub(crate) async fn say(&mut self, text: &str) -> Heard {
-        self.turn(
-            Origin::Owner,
-            vec![Content::text(text)],
-            Box::new(|_, _| {}),
-        )
-        .await
-    }
-
-    pub(crate) async fn say_remotely(&mut self, text: &str) -> Heard {
-        self.turn(
-            Origin::Remote,
-            vec![Content::text(text)],
-            Box::new(|_, _| {}),
-        )
-        .await
-    }
-
-    pub(crate) async fn say_watched(
-        &mut self,
-        text: &str,
-        watch: impl FnMut(&Emitted, &Hands) + Send + 'static,
-    ) -> Heard {
-        self.turn(Origin::Owner, vec![Content::text(text)], Box::new(watch))
-            .await
-    }
-
-    pub(crate) async fn turn(
-        &mut self,
-        origin: Origin,
-        input: Vec<Content>,
-        mut watch: Watch,
-    ) -> Heard {
-        let turn = Turn {
-            id: TurnId::from_uuid(Uuid::now_v7()),
-            session: self.id,
-            input,
-            options: TurnOptions {
-                origin,
-                can_ask: true,
-            },
-        };
-        let (sender, mut events) = mpsc::channel::<Vec<Emitted>>(64);
-        let (control, receiver) = mpsc::channel(64);
-        let cancel = CancellationToken::new();
-        let io = TurnIo {
-            events: EventSender::new(sender),
-            control: receiver,
-            cancel: cancel.clone(),
-        };
-        let hands = Hands { control, cancel };
-        let emitted = Mutex::new(Vec::new());
-        let listen = async {
-            while let Some(batch) = events.recv().await {
-                for one in batch {
-                    watch(&one, &hands);
-                    emitted.lock().unwrap().push(one);
-                }
-            }
-        };
-        let both = async { tokio::join!(self.agent.run(&turn, io), listen) };
-        let Ok((ended, ())) = tokio::time::timeout(DEADLINE, both).await else {
-            let emitted = emitted.lock().unwrap();
-            panic!(
-                "the turn of {:?} does not end; so far {emitted:#?}",
-                turn.input
-            );
-        };
-        Heard {
-            emitted: emitted.into_inner().unwrap(),
-            ended,
-        }
-    }
-
-    pub(crate) async fn close(self) {
-        self.agent.close(Duration::from_secs(4)).await;
-    }
-}
-
-/// Everything that came out of a turn.
-#[derive(Debug)]
-pub(crate) struct Heard {
-    pub(crate) emitted: Vec<Emitted>,
-    pub(crate) ended: Ended,
-}
-
-impl Heard {
-    pub(crate) fn events(&self) -> impl Iterator<Item = &EventKind> {
-        self.emitted.iter().filter_map(|one| match one {
-            Emitted::Event(event) => Some(event),
-            _ => None,
-        })
-    }
-
-    /// The text of a turn that completed.
-    pub(crate) fn text(&self) -> &str {
-        assert_eq!(self.ended.status, Status::Completed, "{self:#?}");
-        self.ended.text.as_deref().unwrap()
-    }
-
-    pub(crate) fn failure(&self) -> &Failure {
-        match self.ended.status.failure() {
-            Some(failure) => failure,
-            None => panic!("it did not fail: {self:#?}"),
-        }
-    }
-
-    pub(crate) fn deltas(&self) -> String {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::Delta {
-                    channel: TextChannel::Answer,
-                    text,
-                    ..
-                } => Some(&**text),
-                _ => None,
-            })
-            .collect()
-    }
-
-    pub(crate) fn started(&self) -> &Started {
-        self.events()
-            .find_map(|event| match event {
-                EventKind::Started(started) => Some(started),
-                _ => None,
-            })
-            .unwrap()
-    }
-
-    pub(crate) fn native(&self) -> NativeSessionId {
-        self.started().native_session_id.clone().unwrap()
-    }
-
-    pub(crate) fn usage(&self) -> &Usage {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::Usage(usage) => Some(usage),
-                _ => None,
-            })
-            .last()
-            .unwrap()
-    }
-
-    pub(crate) fn tool_calls(&self) -> Vec<&ToolCall> {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::ToolCall(call) => Some(call),
-                _ => None,
-            })
-            .collect()
-    }
-
-    pub(crate) fn tool_results(&self) -> Vec<&ToolResult> {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::ToolResult(result) => Some(result),
-                _ => None,
-            })
-            .collect()
-    }
-
-    pub(crate) fn notices(&self) -> Vec<&Notice> {
-        self.events()
-            .filter_map(|event| match event {
-                EventKind::Notice(notice) => Some(notice),
-                _ => None,
-            })
-            .collect()
-    }
-
-    pub(crate) fn asked(&self) -> Vec<&ApprovalRequest> {
-        self.emitted
-            .iter()
-            .filter_map(|one| match one {
-                Emitted::Ask(request) => Some(request),
-                _ => None,
-            })
-            .collect()
     }
 }
 

@@ -6,9 +6,10 @@ use angelia_core::{
     model::{SessionSpec, Verdict},
     ports::Emitted,
 };
+use angelia_testkit::by_hand::Heard;
 use serde_json::json;
 
-use crate::harness::{Heard, Lab, Session, bash, on_both};
+use crate::harness::{Lab, Session, bash, on_both};
 
 async fn allowed(session: &mut Session, prompt: &str) -> Heard {
     session

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use angelia_core::model::{Mode, SessionSpec, SystemPrompt};
+use angelia_testkit::by_hand::{DEADLINE, Heard};
 use angelia_testkit::real::RealClaude;
 
-use crate::harness::{DEADLINE, Heard, Lab};
+use crate::harness::Lab;
 
 /// Opens sessions until one was warm; the pool says nothing about itself from outside.
 async fn until_warm(lab: &Lab, spec: &SessionSpec) -> Heard {

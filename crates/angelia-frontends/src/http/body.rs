@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::{
     body::{Body, Bytes},
     extract::{FromRequest, FromRequestParts, Query, Request},
-    http::{header, request::Parts},
+    http::{HeaderMap, header, request::Parts},
 };
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
@@ -30,19 +30,24 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
-        let announced = request
-            .headers()
-            .get(header::CONTENT_LENGTH)
-            .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > DISCARD) {
-            return Err(ApiError::too_large(LIMIT));
-        }
-        let bytes = tokio::time::timeout(TIMEOUT, read(request.into_body()))
-            .await
-            .map_err(|_elapsed| ApiError::too_slow())??;
+        let (parts, body) = request.into_parts();
+        let bytes = read_whole(&parts.headers, body).await?;
         let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
         parse(bytes).map(Self)
     }
+}
+
+/// The body, within its limits of size and time.
+pub(super) async fn read_whole(headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+    let announced = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > DISCARD) {
+        return Err(ApiError::too_large(LIMIT));
+    }
+    tokio::time::timeout(TIMEOUT, read(body))
+        .await
+        .map_err(|_elapsed| ApiError::too_slow())?
 }
 
 async fn read(mut body: Body) -> Result<Bytes, ApiError> {

@@ -9,20 +9,26 @@ use angelia_core::{
 };
 use axum::{
     Json,
-    http::{HeaderValue, Method, StatusCode, Uri, header},
+    extract::Request,
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{
+    dialect::{DialectError, ErrorKind},
+    spelled,
+};
 use crate::event_json::whole_seconds;
 
 /// `{"error":{"kind","message","hint"}}`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     pub error: ErrorDetail,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorDetail {
     /// A word of [`FailureKind`], or one of `not_found`, `conflict` (too late), `busy` (try again
     /// later), `too_large`.
@@ -92,10 +98,17 @@ impl ApiError {
     }
 
     pub(super) fn no_token() -> Self {
-        let message = "this needs the owner's token";
+        let message = "this needs the owner's token or a key";
         Self::new(StatusCode::UNAUTHORIZED, "auth", message).with_hint(
-            "send the content of $ANGELIA_HOME/token as `Authorization: Bearer …` or `x-api-key`",
+            "send the content of $ANGELIA_HOME/token, or a key made by `angelia keys add`, as \
+             `Authorization: Bearer …` or `x-api-key`",
         )
+    }
+
+    pub(super) fn owners_only() -> Self {
+        let message = "this key is for the model APIs (/v1)";
+        Self::new(StatusCode::FORBIDDEN, "auth", message)
+            .with_hint("/api needs the owner's token, which is in $ANGELIA_HOME/token")
     }
 
     pub(super) fn other_user() -> Self {
@@ -120,6 +133,40 @@ impl ApiError {
         let message = "pages of this origin may not call angelia";
         Self::new(StatusCode::FORBIDDEN, "refused", message)
             .with_hint("add the origin to http.allowed_origins if it is yours")
+    }
+}
+
+/// The same in the words of the dialects.
+impl From<ApiError> for DialectError {
+    fn from(error: ApiError) -> Self {
+        let ApiError {
+            status,
+            detail,
+            retry_after,
+        } = error;
+        let kind = match status {
+            StatusCode::UNAUTHORIZED => ErrorKind::NoKey,
+            StatusCode::FORBIDDEN => ErrorKind::NotGranted,
+            StatusCode::NOT_FOUND => ErrorKind::NotFound,
+            StatusCode::METHOD_NOT_ALLOWED => ErrorKind::WrongMethod,
+            StatusCode::REQUEST_TIMEOUT => ErrorKind::TooSlow,
+            StatusCode::CONFLICT => ErrorKind::Conflict,
+            StatusCode::PAYLOAD_TOO_LARGE => ErrorKind::TooLarge,
+            StatusCode::MISDIRECTED_REQUEST => ErrorKind::Misdirected,
+            StatusCode::TOO_MANY_REQUESTS => ErrorKind::Busy,
+            StatusCode::SERVICE_UNAVAILABLE => ErrorKind::Stopping,
+            StatusCode::BAD_REQUEST => ErrorKind::Refused,
+            _ => {
+                ErrorKind::Failed(FailureKind::parse(&detail.kind).unwrap_or(FailureKind::Internal))
+            }
+        };
+        Self {
+            kind,
+            message: detail.message,
+            hint: detail.hint,
+            field: None,
+            retry_after,
+        }
     }
 }
 
@@ -215,12 +262,15 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-pub(super) async fn no_such_path(uri: Uri) -> ApiError {
-    let message = format!("there is nothing at {}", uri.path());
-    ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
+pub(super) async fn no_such_path(request: Request) -> Response {
+    let message = format!("there is nothing at {}", request.uri().path());
+    let error = ApiError::new(StatusCode::NOT_FOUND, "not_found", message);
+    spelled::error(&request, error)
 }
 
-pub(super) async fn wrong_method(method: Method, uri: Uri) -> ApiError {
-    let message = format!("{method} is not possible at {}", uri.path());
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
+pub(super) async fn wrong_method(request: Request) -> Response {
+    let (method, path) = (request.method(), request.uri().path());
+    let message = format!("{method} is not possible at {path}");
+    let error = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message);
+    spelled::error(&request, error)
 }

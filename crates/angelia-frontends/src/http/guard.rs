@@ -11,10 +11,14 @@ use axum::{
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, header, uri::Authority},
     middleware::Next,
-    response::{IntoResponse, Response},
+    response::Response,
 };
 
-use super::{ApiError, ApiState, TERMINAL_HEADER};
+use super::{
+    ApiError, ApiState, TERMINAL_HEADER,
+    keys::{self, Who},
+    spelled,
+};
 use crate::socket::Peer;
 
 /// Where a request came in.
@@ -53,19 +57,23 @@ impl Caller {
 
 pub(super) async fn guard(
     State(state): State<Arc<ApiState>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     match admit(&state, &request) {
-        Ok(()) => next.run(request).await,
+        Ok(who) => {
+            request.extensions_mut().insert(who);
+            next.run(request).await
+        }
         Err(refused) => {
             tracing::debug!(path = request.uri().path(), error = %refused, "request refused");
-            refused.into_response()
+            spelled::error(&request, refused)
         }
     }
 }
 
-fn admit(state: &ApiState, request: &Request) -> Result<(), ApiError> {
+/// Who it is, if they may ask this at all.
+fn admit(state: &ApiState, request: &Request) -> Result<Who, ApiError> {
     let Some(caller) = request.extensions().get::<Caller>() else {
         return Err(ApiError::internal("a listener did not say who calls"));
     };
@@ -74,16 +82,32 @@ fn admit(state: &ApiState, request: &Request) -> Result<(), ApiError> {
         Caller::Tcp(local) => {
             check_host(state, request, *local)?;
             check_origin(state, headers, Some(*local))?;
-            let open = request.method() == Method::GET && request.uri().path() == "/healthz";
+            let path = request.uri().path();
+            let open = request.method() == Method::GET && path == "/healthz";
             if open || offered(headers).any(|token| state.token.is(token)) {
-                Ok(())
-            } else {
-                Err(ApiError::no_token())
+                return Ok(Who::owner());
             }
+            let mut offered = offered(headers);
+            let who = offered.find_map(|key| keys::holder(&state.models.keys, key));
+            let Some(who) = who else {
+                return Err(ApiError::no_token());
+            };
+            if is_owners_path(path) {
+                return Err(ApiError::owners_only());
+            }
+            Ok(who)
         }
-        Caller::Unix(peer) if peer.is_owner() => check_origin(state, headers, None),
+        Caller::Unix(peer) if peer.is_owner() => {
+            check_origin(state, headers, None)?;
+            Ok(Who::owner())
+        }
         Caller::Unix(_) => Err(ApiError::other_user()),
     }
+}
+
+/// Sessions, turns and approvals of everybody: the owner's own affairs.
+fn is_owners_path(path: &str) -> bool {
+    path == "/api" || path.starts_with("/api/")
 }
 
 /// Tokens in the request, in either of the two places.

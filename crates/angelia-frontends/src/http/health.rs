@@ -1,14 +1,16 @@
 //! `GET /healthz`: alive, and of which version. Over the socket also what a command needs to know
-//! before it uses this daemon instead of working by itself.
+//! before it uses this daemon instead of working by itself. `GET /readyz`: can it do its work?
 
 use std::sync::Arc;
 
+use angelia_core::ports::Page;
 use axum::{Extension, Json, extract::State};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiState, Caller};
+use super::{ApiError, ApiState, Caller};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hello {
     /// `ok`.
     pub status: String,
@@ -30,4 +32,12 @@ pub(super) async fn healthz(
         config_sha256: owner.then(|| state.config_sha256.to_string()),
         pid: owner.then(std::process::id),
     })
+}
+
+/// Ready once the record can be read.
+pub(super) async fn readyz(
+    State(state): State<Arc<ApiState>>,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    state.engine.sessions(Page::first(1)).await?;
+    Ok(Json(serde_json::json!({"status": "ready"})))
 }

@@ -7,17 +7,19 @@ use std::path::PathBuf;
 
 use angelia_core::{
     engine::{Steering, Submitted},
-    model::{Content, SessionId, SessionRecord, Status, TurnId, TurnRecord, TurnState},
+    model::{Content, SessionId, SessionRecord, TurnId, TurnRecord, TurnState},
     ports::{Health, Login, ProfileSummary},
 };
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 pub use self::approval::{Approval, Decided};
 use crate::event_json::{FailureJson, UsageJson, time};
 
 /// One page; `next` is what to ask for to get the page after it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct List<T> {
     pub data: Vec<T>,
     pub next: Option<String>,
@@ -29,9 +31,10 @@ impl<T> List<T> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     #[serde(with = "id")]
+    #[schemars(with = "String")]
     pub id: SessionId,
     pub title: Option<String>,
     pub profile: String,
@@ -43,10 +46,13 @@ pub struct Session {
     /// The agent's own name for the conversation, once it has one.
     pub native_session_id: Option<String>,
     #[serde(with = "id::optional")]
+    #[schemars(with = "Option<String>")]
     pub forked_from: Option<SessionId>,
     #[serde(with = "time")]
+    #[schemars(with = "String")]
     pub created_at: Timestamp,
     #[serde(with = "time")]
+    #[schemars(with = "String")]
     pub updated_at: Timestamp,
 }
 
@@ -70,30 +76,37 @@ impl From<&SessionRecord> for Session {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
     #[serde(with = "id")]
+    #[schemars(with = "String")]
     pub id: TurnId,
     #[serde(with = "id")]
+    #[schemars(with = "String")]
     pub session_id: SessionId,
     pub status: String,
     #[serde(with = "time")]
+    #[schemars(with = "String")]
     pub created_at: Timestamp,
     #[serde(with = "time::optional")]
+    #[schemars(with = "Option<String>")]
     pub finished_at: Option<Timestamp>,
     /// What was asked; images are only counted.
     pub input: Vec<InputPart>,
     /// The answer, when there is one; a running turn's is in its events.
     pub text: Option<String>,
     pub reason: Option<String>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub usage: Option<UsageJson>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub failure: Option<FailureJson>,
     #[serde(with = "time::optional")]
+    #[schemars(with = "Option<String>")]
     pub resumes_at: Option<Timestamp>,
 }
 
 /// A piece of a turn's input, as it is shown again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum InputPart {
     Text { text: String },
@@ -132,8 +145,8 @@ impl From<&TurnRecord> for Turn {
             reason: outcome.map(|outcome| outcome.reason.to_string()),
             usage: outcome.map(|outcome| UsageJson(outcome.usage.clone())),
             failure: failure.cloned().map(FailureJson),
-            resumes_at: match outcome.map(|outcome| &outcome.status) {
-                Some(Status::Parked { resumes_at }) => Some(*resumes_at),
+            resumes_at: match turn.state {
+                TurnState::Parked { resumes_at } => Some(resumes_at),
                 _ => None,
             },
         }
@@ -141,11 +154,13 @@ impl From<&TurnRecord> for Turn {
 }
 
 /// A turn that was taken on; its events tell the rest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     #[serde(with = "id")]
+    #[schemars(with = "String")]
     pub id: TurnId,
     #[serde(with = "id")]
+    #[schemars(with = "String")]
     pub session_id: SessionId,
     /// `running` or `queued`; of a request that was made before, how its turn stands now.
     pub status: String,
@@ -167,7 +182,7 @@ impl Accepted {
 }
 
 /// What became of words for a running turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Steered {
     /// The running agent has them.
@@ -175,6 +190,7 @@ pub enum Steered {
     /// They are the session's next turn.
     Queued {
         #[serde(with = "id")]
+        #[schemars(with = "String")]
         turn_id: TurnId,
     },
 }
@@ -190,7 +206,7 @@ impl From<&Steering> for Steered {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// Its name.
     pub id: String,
@@ -210,7 +226,7 @@ impl From<&ProfileSummary> for Profile {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Executor {
     /// Its name.
     pub id: String,
@@ -221,6 +237,7 @@ pub struct Executor {
     pub login: String,
     /// Who pays, where the agent tells it.
     pub lane: Option<String>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub problem: Option<FailureJson>,
 }
 

@@ -2,8 +2,15 @@
 
 use std::{fmt, sync::Arc};
 
-use angelia_core::{engine::Engine, ports::Profiles};
+use angelia_core::{engine::Engine, ports::Profiles, task::Tasks};
 use sha2::{Digest, Sha256};
+
+use super::{
+    BusApi,
+    dialect::{ModelSettings, Recent},
+    keys,
+    metrics::Metrics,
+};
 
 /// Made once by the daemon; every listener shares it.
 pub struct ApiState {
@@ -18,6 +25,15 @@ pub struct ApiState {
     pub allowed_hosts: Vec<String>,
     /// Pages that may call us, as browsers write them in `Origin`.
     pub allowed_origins: Vec<String>,
+    /// What can be had over `/v1`, and by whom.
+    pub models: ModelSettings,
+    /// What the model APIs remember of requests that have just been made.
+    pub recent: Recent,
+    pub metrics: Metrics,
+    /// For what goes on after its request; ended with the listeners.
+    pub tasks: Tasks,
+    /// Where this daemon has one.
+    pub bus: Option<BusApi>,
 }
 
 impl fmt::Debug for ApiState {
@@ -43,9 +59,7 @@ impl OwnerToken {
 
     /// Takes the same time whatever is offered.
     pub fn is(&self, offered: &[u8]) -> bool {
-        let offered: [u8; 32] = Sha256::digest(offered).into();
-        let difference = self.0.iter().zip(offered).fold(0, |d, (a, b)| d | (a ^ b));
-        std::hint::black_box(difference) == 0
+        keys::same(&self.0, &Sha256::digest(offered).into())
     }
 }
 

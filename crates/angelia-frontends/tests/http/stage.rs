@@ -21,7 +21,11 @@ use angelia_core::{
     task::Tasks,
 };
 use angelia_frontends::{
-    http::{ApiState, Caller, OwnerToken, router},
+    http::{
+        ApiState, Caller, Metrics, OwnerToken,
+        dialect::{ModelSettings, Recent},
+        router,
+    },
     socket::Peer,
 };
 use angelia_testkit::puppet::{Puppet, Run};
@@ -86,6 +90,11 @@ impl Stage {
             config_sha256: "c0ffee".into(),
             allowed_hosts: vec!["box.example".to_owned(), "dev.example:99".to_owned()],
             allowed_origins: vec!["https://app.example".to_owned()],
+            models: ModelSettings::default(),
+            recent: Recent::default(),
+            metrics: Metrics::default(),
+            tasks: Tasks::new(),
+            bus: None,
         });
         Self {
             router: router(Arc::clone(&state)),

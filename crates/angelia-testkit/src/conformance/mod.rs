@@ -1,4 +1,5 @@
 //! One suite per port: every implementation must pass the same checks.
 
+pub mod bus;
 pub mod executor;
 pub mod store;

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a check fails by panicking")]
 
 mod approvals;
+mod callers;
 mod claims;
 mod events;
 mod leases;
@@ -15,7 +16,9 @@ use std::sync::Arc;
 
 use angelia_core::ports::Store;
 
-pub use self::{approvals::*, claims::*, events::*, leases::*, samples::*, sessions::*, turns::*};
+pub use self::{
+    approvals::*, callers::*, claims::*, events::*, leases::*, samples::*, sessions::*, turns::*,
+};
 
 /// A place for stores that is empty at first.
 pub trait StoreFixture: Send + Sync {
@@ -78,6 +81,10 @@ macro_rules! store_conformance {
             approvals_are_paged_newest_first,
             approvals_of_a_deleted_session_vanish,
             approvals_survive_the_process,
+            a_conversation_is_found_by_what_it_looks_like,
+            a_history_belongs_to_a_turn,
+            what_callers_have_spent_adds_up,
+            parked_turns_are_kept_and_not_lost,
             a_closed_store_says_so,
         }
     };

@@ -10,7 +10,7 @@
 //! | `THINK` | thinks before it answers or calls |
 //! | `SLOW:ms` | waits before the first byte |
 //! | `STATUS:nnn` `STATUS:nnn:times` | fails with that status (with `ECHO:` as the message) |
-//! | `LIMIT` `LIMIT:epoch` | the subscription's limit is reached until then |
+//! | `LIMIT` `LIMIT:epoch` | the subscription's limit is reached until then, and then no more |
 //! | `LIMIT_WARNING` | answers, with the headers of a nearly used subscription |
 //! | `HANG_HEADERS` `HANG_BODY` | stops answering before or after the response's head |
 //! | `CUT` `CUT:times` | resets the connection after the first delta |
@@ -20,7 +20,7 @@
 //! They combine: tools come first, and what remains says how the turn goes on after them. A count
 //! of `times` means: only the first so many requests with this very prompt, then the normal answer.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -31,6 +31,12 @@ use super::{
 
 /// When a limit resets if the prompt names no time: far enough ahead for any test.
 pub const DEFAULT_LIMIT_RESET: u64 = 4_000_000_000;
+
+/// In unix seconds.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
 
 /// What a prompt asks of the model.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -142,7 +148,9 @@ impl Directives {
         Some(match (failure, &self.answer) {
             (Failure::Status(code), Answer::Echo(message)) => Reply::status_with(code, message),
             (Failure::Status(code), _) => Reply::status(code),
-            (Failure::Limit(reset), _) => Reply::subscription_limit(reset),
+            (Failure::Limit(reset), _) => {
+                return (reset > now()).then(|| Reply::subscription_limit(reset));
+            }
             (Failure::Fault(fault), _) => Reply::fault(fault),
         })
     }

@@ -161,14 +161,19 @@ fn parts(content: Option<&RawValue>) -> Vec<Part<'_>> {
 
 /// The user's own words in a text part: reminders and traces of the client are taken out.
 fn words(part: &Part<'_>) -> Option<String> {
-    const OPEN: &str = "<system-reminder>";
-    const CLOSE: &str = "</system-reminder>";
+    // The second is how Angelia carries what a client says as the system.
+    const TAGS: [(&str, &str); 2] = [
+        ("<system-reminder>", "</system-reminder>"),
+        ("<system>", "</system>"),
+    ];
     let mut text = part.text.as_deref()?.to_owned();
-    while let Some(start) = text.find(OPEN) {
-        let end = text[start..]
-            .find(CLOSE)
-            .map_or(text.len(), |end| start + end + CLOSE.len());
-        text.replace_range(start..end, "");
+    for (open, close) in TAGS {
+        while let Some(start) = text.find(open) {
+            let end = text[start..]
+                .find(close)
+                .map_or(text.len(), |end| start + end + close.len());
+            text.replace_range(start..end, "");
+        }
     }
     let text = text.trim();
     let is_trace = text.starts_with("[Request interrupted")

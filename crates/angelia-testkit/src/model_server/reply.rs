@@ -231,7 +231,12 @@ impl Block {
     pub(super) fn pieces(&self) -> Vec<String> {
         match self {
             Self::Words(count) => (0..*count).map(|word| format!("w{word} ")).collect(),
-            Self::Thinking(text) | Self::Text(text) => cut(text),
+            Self::Thinking(text)
+            | Self::Text(text)
+            | Self::Tool {
+                input: Value::String(text),
+                ..
+            } => cut(text),
             Self::Tool { input, .. } => cut(&input.to_string()),
         }
     }

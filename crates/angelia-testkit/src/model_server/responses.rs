@@ -141,6 +141,15 @@ fn delta_names(block: &Block) -> (&'static str, &'static str, &'static str) {
             "response.output_text.done",
             "text",
         ),
+        // A tool whose input is a text, not an object, is a custom one.
+        Block::Tool {
+            input: Value::String(_),
+            ..
+        } => (
+            "response.custom_tool_call_input.delta",
+            "response.custom_tool_call_input.done",
+            "input",
+        ),
         Block::Tool { .. } => (
             "response.function_call_arguments.delta",
             "response.function_call_arguments.done",
@@ -161,6 +170,14 @@ fn item(block: &Block, index: usize, context: &Context<'_>) -> Value {
                 "role": "assistant", "status": "completed",
                 "content": [{"type": "output_text", "text": block.whole(), "annotations": []}]})
         }
+        Block::Tool {
+            name,
+            input: Value::String(input),
+        } => {
+            json!({"id": format!("ctc_test{id:04}_{index}"), "type": "custom_tool_call",
+                "call_id": format!("call_test{id:04}_{index}"), "name": name, "input": input,
+                "status": "completed"})
+        }
         Block::Tool { name, input } => {
             json!({"id": format!("fc_test{id:04}_{index}"), "type": "function_call",
                 "call_id": format!("call_test{id:04}_{index}"), "name": name,
@@ -176,6 +193,7 @@ fn opened(item: &Value) -> Value {
         ("content", json!([])),
         ("summary", json!([])),
         ("arguments", json!("")),
+        ("input", json!("")),
     ] {
         if item.get(field).is_some() {
             item[field] = empty;

@@ -1,5 +1,7 @@
 //! Tests of the crate from outside, in one binary.
 
+mod frame;
 mod invariants;
+mod jsonrpc;
 mod ndjson;
 mod sse;

@@ -9,9 +9,9 @@ use std::{
 
 use angelia_backends::{owners::Owners, store::SqliteStore};
 use angelia_core::{
-    engine::{Engine, Limits, NewSession, Parts, Watch},
+    engine::{Engine, Limits, NewSession, Parts, RequestKey, Watch},
     model::{Content, EventKind, Origin, SessionId, SessionSpec, Status, TurnOptions},
-    ports::Clock,
+    ports::{Clock, Store},
     redact::Redactor,
     task::Tasks,
 };
@@ -29,16 +29,20 @@ use crate::{Timing, place::Place};
 /// As many as the daemon has on a small machine.
 const WORKERS: usize = 2;
 
-const OPTIONS: TurnOptions = TurnOptions {
-    origin: Origin::Owner,
+pub(crate) const OPTIONS: TurnOptions = TurnOptions {
     can_ask: true,
+    origin: Origin::Owner,
+    can_park: false,
+    caller: None,
+    max_cost_usd: None,
 };
 
 pub(crate) struct Local {
-    runtime: Runtime,
-    engine: Engine,
-    tasks: Tasks,
-    spec: SessionSpec,
+    pub(crate) runtime: Runtime,
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) tasks: Tasks,
+    pub(crate) spec: SessionSpec,
 }
 
 struct SystemClock;
@@ -63,6 +67,7 @@ impl Local {
         std::fs::create_dir_all(home.join("run"))?;
         let owner = Arc::new(Owners::new(home.join("run/owners")).enter("bench")?);
         let store = SqliteStore::open(&home.join("state.db"), Arc::clone(&owner))?;
+        let store: Arc<dyn Store> = Arc::new(store);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let environment: BTreeMap<_, _> = place.bare_environment().into_iter().collect();
         let tasks = Tasks::new();
@@ -88,7 +93,7 @@ impl Local {
             .collect();
         let kinds = angelia_executors::ALL.iter();
         let engine = Engine::new(Parts {
-            store: Arc::new(store),
+            store: Arc::clone(&store),
             clock,
             executors: kinds.map(|kind| (kind.build)(host.clone())).collect(),
             limits: Limits::default(),
@@ -103,14 +108,19 @@ impl Local {
         Ok(Self {
             runtime,
             engine,
+            store,
             tasks,
             spec,
         })
     }
 
     pub(crate) fn create_session(&self) -> Result<SessionId> {
+        self.create_session_of(self.spec.clone())
+    }
+
+    pub(crate) fn create_session_of(&self, spec: SessionSpec) -> Result<SessionId> {
         let new = NewSession {
-            spec: self.spec.clone(),
+            spec,
             title: None,
             name: None,
         };
@@ -131,9 +141,21 @@ impl Local {
         session: SessionId,
         prompt: &str,
     ) -> Result<Timing> {
+        self.turn_once(begun, session, prompt, None)
+    }
+
+    /// A turn that is run at most once, if it has a key.
+    pub(crate) fn turn_once(
+        &self,
+        begun: Instant,
+        session: SessionId,
+        prompt: &str,
+        key: Option<RequestKey>,
+    ) -> Result<Timing> {
         self.runtime.block_on(async {
             let input = vec![Content::text(prompt)];
-            let mut submitted = self.engine.submit(session, input, OPTIONS).await?;
+            let submitted = self.engine.submit_once(session, input, OPTIONS, key).await;
+            let mut submitted = submitted?;
             let mut first = None;
             while let Some(batch) = submitted.watch.next().await? {
                 let is_text = |kind: &EventKind| matches!(kind, EventKind::Delta { .. });
@@ -189,7 +211,7 @@ async fn view(mut watch: Watch) -> Result<u32> {
     Ok(events)
 }
 
-fn check_end(kind: &EventKind) -> Result<()> {
+pub(crate) fn check_end(kind: &EventKind) -> Result<()> {
     match kind {
         EventKind::Finished(outcome) if !matches!(outcome.status, Status::Completed) => {
             bail!("the turn did not complete: {outcome:?}")

@@ -1,8 +1,9 @@
 //! What a turn costs through us, beside the same program driven directly in the same minute:
-//! `cargo xtask bench turn [--rounds N] [--only real|fake|engine|start]`.
+//! `cargo xtask bench turn [--rounds N] [--only real|fake|engine|governance|start]`.
 //!
 //! - [`real`]: both supported versions of Claude Code against a scripted model on loopback.
 //! - [`fake`]: an instant stand-in, where nothing but our own cost is left.
+//! - [`governance`]: a turn that is watched over, beside one that is not ([`ungoverned`]).
 //! - [`start`]: how long our own program takes to be there, and how much memory it holds.
 //! - [`direct`], [`local`], [`daemon`]: the three ways to a turn that are compared.
 //! - [`http`]: a client of the daemon's socket. [`processor`]: processor time and memory.
@@ -16,6 +17,7 @@
 mod daemon;
 mod direct;
 mod fake;
+mod governance;
 mod http;
 mod local;
 mod place;
@@ -23,6 +25,7 @@ mod processor;
 mod real;
 mod report;
 mod start;
+mod ungoverned;
 
 use std::time::Duration;
 
@@ -39,6 +42,8 @@ struct Timing {
     end: Duration,
 }
 
+const PARTS: [&str; 5] = ["real", "fake", "engine", "governance", "start"];
+
 struct Options {
     rounds: Option<u32>,
     only: Option<String>,
@@ -54,6 +59,9 @@ fn main() -> Result<()> {
     // `engine` is the part of `fake` that starts no daemon.
     if wants("fake") || wants("engine") {
         fake::measure(&mut report, options.rounds.unwrap_or(20), wants("fake"))?;
+    }
+    if wants("governance") {
+        governance::measure(&mut report, options.rounds.unwrap_or(20))?;
     }
     if wants("real") {
         real::measure(&mut report, options.rounds.unwrap_or(10))?;
@@ -78,8 +86,8 @@ impl Options {
                 }
                 "--only" => {
                     let part = words.next().unwrap_or_default();
-                    if !["real", "fake", "engine", "start"].contains(&part.as_str()) {
-                        bail!("--only needs one of real, fake, engine, start");
+                    if !PARTS.contains(&part.as_str()) {
+                        bail!("--only needs one of {}", PARTS.join(", "));
                     }
                     options.only = Some(part);
                 }

@@ -36,6 +36,14 @@ pub(crate) enum Command {
     /// What agents wait for: list it, allow it, refuse it.
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
+    /// The message bus: start it, watch it, listen to it.
+    #[command(subcommand)]
+    Bus(super::bus::BusCommand),
+    /// Send one message to an endpoint of the bus, and say what became of it.
+    Notify(super::notify::NotifyArgs),
+    /// Keys for others than you, for the model APIs.
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// What is installed, which version, logged in or not, and what to do.
     Doctor(DoctorArgs),
     /// The configuration file.
@@ -192,6 +200,32 @@ pub(crate) enum ApprovalsCommand {
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key and print it, this once; the configuration keeps its hash.
+    Add {
+        /// What you call it, in lists and records.
+        name: String,
+        /// Only these profiles, or words before the `/` of model ids; all when not given.
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        profiles: Vec<String>,
+        /// Also agents that act on this machine; `http.agent_mode` must allow it too.
+        #[arg(long)]
+        agent_mode: bool,
+        /// What its turns may cost in 24 hours.
+        #[arg(long, value_name = "USD")]
+        max_cost_usd_per_day: Option<f64>,
+    },
+    /// Which keys there are, and what they allow.
+    List {
+        /// Print JSON, one object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a key worthless.
+    Revoke { name: String },
 }
 
 #[derive(Debug, Subcommand)]

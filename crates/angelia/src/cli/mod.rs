@@ -5,25 +5,32 @@
 //! - [`run`]: one turn, shown to a person or printed as events.
 //! - [`sessions`], [`turns`]: what has been recorded, and what goes on.
 //! - [`approvals`]: what agents wait for, and the owner's decisions.
+//! - [`bus`]: the message bus.
+//! - [`notify`]: one message to an endpoint, or into a tmux session.
+//! - [`keys`]: who else may use the model APIs.
 //! - [`doctor`]: what is installed and what is missing.
 //! - [`config`]: the configuration file.
 
 mod approvals;
 pub(crate) mod args;
+mod bus;
 mod config;
 mod doctor;
 pub(crate) mod error;
+mod keys;
+pub(crate) mod notify;
 mod print;
 mod run;
 mod sessions;
 mod turns;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
 use clap::{CommandFactory, Parser};
 
 use self::{
     args::{Cli, Command},
+    bus::BusCommand,
     error::{CommandError, Exit},
 };
 use crate::{assemble::App, config::Environment};
@@ -35,7 +42,13 @@ pub(crate) fn main() -> ExitCode {
     if args.next().as_deref() == Some(angelia_executors::parrot::SUBCOMMAND) {
         return angelia_executors::parrot::main(args).into();
     }
-    let cli = match Cli::try_parse() {
+    if let Some(ended) = notify::by_name(
+        called_as().as_deref(),
+        std::env::args_os().skip(1).collect(),
+    ) {
+        return ended;
+    }
+    let cli = match Cli::try_parse_from(as_typed()) {
         Ok(cli) => cli,
         Err(error) => {
             // `--help` and `--version` come this way too, and are no failures.
@@ -57,6 +70,34 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// Other names of this program, and the commands they stand for. Names that only send are with
+/// [`notify`].
+const NAMES: [(&str, &[&str]); 2] = [
+    ("hermes-busd", &["bus"]),
+    ("hermes-bus-server", &["bus", "run"]),
+];
+
+/// What was typed, as if it had been typed after `angelia`.
+fn as_typed() -> Vec<OsString> {
+    let mut args: Vec<OsString> = std::env::args_os().collect();
+    let name = called_as();
+    let stands_for = NAMES
+        .iter()
+        .find(|(other, _)| name.as_deref() == Some(*other));
+    if let Some((_, command)) = stands_for {
+        let after_name = args.len().min(1);
+        args.splice(after_name..after_name, command.iter().map(OsString::from));
+    }
+    args
+}
+
+/// The name that the program was called by: one binary, the name decides.
+fn called_as() -> Option<String> {
+    let path = std::env::args_os().next()?;
+    let name = std::path::Path::new(&path).file_name()?;
+    name.to_str().map(str::to_owned)
+}
+
 fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     let command = match cli.command {
         Command::Completions { shell } => {
@@ -64,12 +105,16 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             clap_complete::generate(shell, &mut Cli::command(), "angelia", &mut script);
             return print::bytes(&script);
         }
+        Command::Notify(args) | Command::Bus(BusCommand::Send(args)) => return notify::main(args),
         command => command,
     };
     let environment = Environment::capture();
-    crate::log::start(&environment, matches!(command, Command::Serve(_)));
+    crate::log::start(&environment, is_daemon(&command));
     if let Command::Config(command) = command {
         return config::run(&command, &environment, cli.config.as_deref());
+    }
+    if let Command::Keys(command) = command {
+        return keys::run(&command, &environment, cli.config.as_deref());
     }
     let listen = match &command {
         Command::Serve(args) => args.listen.clone(),
@@ -88,8 +133,12 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             Command::Sessions(command) => sessions::run(&app, command).await,
             Command::Turns(command) => turns::run(&app, command).await,
             Command::Approvals(command) => approvals::run(&app, command).await,
+            Command::Bus(command) => bus::run(&app, cli.config.as_deref(), command).await,
             Command::Doctor(args) => doctor::run(&app, &args).await,
-            Command::Config(_) | Command::Completions { .. } => Ok(Exit::Done),
+            Command::Config(_)
+            | Command::Keys(_)
+            | Command::Completions { .. }
+            | Command::Notify(_) => Ok(Exit::Done),
         }
     });
     // A thread that waits for the keyboard cannot be joined.
@@ -97,10 +146,17 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     exit
 }
 
+fn is_daemon(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Serve(_) | Command::Bus(BusCommand::Run { .. })
+    )
+}
+
 /// One thread for a command; the daemon serves many at once.
 fn runtime(command: &Command) -> Result<tokio::runtime::Runtime, CommandError> {
     let mut builder = match command {
-        Command::Serve(_) => {
+        daemon if is_daemon(daemon) => {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
             let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
             builder.worker_threads(cores.min(4));

@@ -4,7 +4,7 @@ use std::{io::Write as _, sync::Arc};
 
 use angelia_core::{
     engine::EngineError,
-    model::{Status, TurnId, TurnRecord},
+    model::{Status, TurnId, TurnRecord, TurnState},
     ports::Page,
 };
 use angelia_frontends::http::resources;
@@ -37,7 +37,10 @@ pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, C
         TurnsCommand::Interrupt { id, kill } => {
             let id = parse(&id)?;
             let Some(daemon) = run::Place::daemon(app).await else {
-                return Err(not_running(&Local::start(app, "show", false).await?, id).await);
+                let local = Local::start(app, "show", false).await?;
+                let interrupted = interrupt_parked(&local, id).await;
+                local.stop().await;
+                return interrupted.map(|()| Exit::Done);
             };
             daemon.interrupt(id, kill).await?;
             Ok(Exit::Done)
@@ -52,15 +55,23 @@ fn parse(id: &str) -> Result<TurnId, CommandError> {
     })
 }
 
-/// Without a daemon, a turn runs in the terminal it was started from.
-async fn not_running(records: &Local, id: TurnId) -> CommandError {
-    match find(records, id).await {
-        Err(error) => error,
-        Ok(turn) if turn.state.outcome().is_some() => {
-            CommandError::new(Exit::Failed, "the turn is over already")
+/// Without a daemon, a turn runs in the terminal it was started from; only a parked one is
+/// everybody's.
+async fn interrupt_parked(local: &Local, id: TurnId) -> Result<(), CommandError> {
+    match find(local, id).await?.state {
+        TurnState::Finished { .. } => {
+            Err(CommandError::new(Exit::Failed, "the turn is over already"))
         }
-        Ok(_) => CommandError::new(Exit::Failed, "the turn does not run in a daemon")
-            .with_hint("press Ctrl-C where it was started"),
+        TurnState::Parked { .. } => {
+            local.engine.interrupt(id, false).await?;
+            let mut watch = local.engine.watch(id, 0).await?;
+            while watch.next().await?.is_some() {}
+            Ok(())
+        }
+        _ => Err(
+            CommandError::new(Exit::Failed, "the turn does not run in a daemon")
+                .with_hint("press Ctrl-C where it was started"),
+        ),
     }
 }
 

@@ -133,6 +133,12 @@ impl Daemon {
         Events::open(self.clone(), turn, after).await
     }
 
+    /// A turn as it is now.
+    pub(crate) async fn turn(&self, turn: TurnId) -> Result<Turn, ClientError> {
+        self.call(request(Method::GET, &format!("/api/turns/{turn}")))
+            .await
+    }
+
     pub(crate) async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), ClientError> {
         #[derive(Serialize)]
         struct Body {

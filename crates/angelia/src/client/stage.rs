@@ -10,7 +10,11 @@ use angelia_core::{
     ports::{BoxFuture, ProfileSummary, Profiles, Store, Wanted},
     task::Tasks,
 };
-use angelia_frontends::http::{ApiState, OwnerToken, serve_unix};
+use angelia_frontends::http::{
+    ApiState, Metrics, OwnerToken,
+    dialect::{ModelSettings, Recent},
+    serve_unix,
+};
 use angelia_testkit::puppet::{Puppet, Strings};
 use tokio::net::UnixListener;
 
@@ -73,6 +77,11 @@ impl Stage {
             config_sha256: "c0ffee".into(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            models: ModelSettings::default(),
+            recent: Recent::default(),
+            metrics: Metrics::default(),
+            tasks: Tasks::new(),
+            bus: None,
         });
         let (doors, folder) = (Tasks::new(), tempfile::tempdir().unwrap());
         let stage = Self {

@@ -43,12 +43,27 @@ impl Environment {
         self.non_empty("HOME").map(PathBuf::from)
     }
 
+    /// `$HERMES_HOME`, else `~/.hermes`: where rules and hooks may have been written before us.
+    pub(crate) fn hermes_home(&self) -> Option<PathBuf> {
+        self.folder("HERMES_HOME", ".hermes")
+    }
+
+    /// `$HERMES_BUS_ROOT`, else `~/.hermes`: where clients of the bus look for its socket.
+    pub(crate) fn hermes_bus_root(&self) -> Option<PathBuf> {
+        self.folder("HERMES_BUS_ROOT", ".hermes")
+    }
+
+    /// What a variable names, else a folder in the owner's home.
+    fn folder(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        match self.non_empty(variable) {
+            Some(dir) => Some(PathBuf::from(dir)),
+            None => self.home().map(|home| home.join(below_home)),
+        }
+    }
+
     /// `$ANGELIA_HOME`, else `~/.angelia`.
     pub(crate) fn angelia_home(&self) -> Option<PathBuf> {
-        match self.non_empty("ANGELIA_HOME") {
-            Some(dir) => Some(PathBuf::from(dir)),
-            None => self.home().map(|home| home.join(".angelia")),
-        }
+        self.folder("ANGELIA_HOME", ".angelia")
     }
 }
 

@@ -81,8 +81,32 @@ impl Home {
         self.dir.join("config.yaml")
     }
 
+    /// Sessions as files, where `sessions.snapshots` is on.
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.dir.join("snapshots")
+    }
+
     pub(crate) fn state_db(&self) -> PathBuf {
         self.dir.join("state.db")
+    }
+
+    /// What has to reach a channel.
+    pub(crate) fn deliveries_db(&self) -> PathBuf {
+        self.dir.join("deliveries.db")
+    }
+
+    /// Messages that wait for their receivers.
+    pub(crate) fn bus(&self) -> PathBuf {
+        self.dir.join("bus")
+    }
+
+    /// Of a bus that runs alone.
+    pub(crate) fn bus_pid(&self) -> PathBuf {
+        self.run().join("bus.pid")
+    }
+
+    pub(crate) fn bus_log(&self) -> PathBuf {
+        self.logs().join("bus.log")
     }
 
     pub(crate) fn token_file(&self) -> PathBuf {
@@ -195,7 +219,7 @@ fn make_folder(path: &Path) -> Result<(), HomeError> {
 }
 
 /// 32 bytes nobody can guess: two random UUIDs hold 244 such bits, the hash spreads them.
-fn new_token() -> String {
+pub(crate) fn new_token() -> String {
     let mut hash = Sha256::new();
     hash.update(Uuid::new_v4());
     hash.update(Uuid::new_v4());

@@ -6,19 +6,12 @@ use super::{node::Origin, problem::Problem};
 
 /// Path (with `*` for a name, and `: value` where only a value is meant), and what it belongs to.
 const LATER: &[(&str, &str)] = &[
-    ("profiles.*.executor: codex", "further executors"),
     ("profiles.*.executor: acp", "further executors"),
     ("profiles.*.executor: native", "further executors"),
     ("profiles.*.command", "further executors"),
-    ("profiles.*.caller_tool_timeout", "tools of the caller"),
-    ("profiles.*.fallback_profile", "quota limits"),
     ("profiles.*.delegate_to", "delegation"),
-    ("executors.codex", "further executors"),
     ("executors.acp", "further executors"),
     ("executors.native", "further executors"),
-    ("sessions.snapshots", "snapshots"),
-    ("http", "the model APIs"),
-    ("bus", "the message bus"),
 ];
 
 /// The refusal for a key or a value (`shape: value`) of a later version.

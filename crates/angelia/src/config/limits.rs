@@ -15,8 +15,7 @@ pub(crate) fn clocks(profile: &Profile) -> Clocks {
         compaction: profile.compaction_timeout.duration(),
         background: profile.background_grace.duration(),
         approval: profile.approval_timeout.duration(),
-        // No setting yet: nothing hands tools of its caller to an agent.
-        caller_tool: Clocks::default().caller_tool,
+        caller_tool: profile.caller_tool_timeout.duration(),
     }
 }
 

@@ -11,11 +11,12 @@ use super::{
     hermes::{self, BRIDGE},
     home::Home,
     node::{Node, Origin},
+    plano,
     problem::{ConfigErrors, Problem},
     setting::{Block as _, Place, Setting as _},
     types::{
-        Bridge, ConfigFile, ExecutorName, Hermes, McpServer, Profile, ProfileName, ServerName,
-        Sessions,
+        Bridge, BusSettings, ConfigFile, ExecutorName, Hermes, Http, McpServer, Mode, Profile,
+        ProfileName, ServerName, Sessions,
     },
 };
 
@@ -52,6 +53,7 @@ impl Config {
     ) -> Result<Self, ConfigErrors> {
         let mut tree = file::read(home, explicit_file)?;
         let mut problems = hermes::apply_variables(&mut tree, environment);
+        plano::apply_variables(&mut tree, environment);
         for (path, value) in flags {
             let keys: Vec<&str> = path.split('.').collect();
             let name = keys.last().copied().unwrap_or_default().replace('_', "-");
@@ -74,7 +76,12 @@ impl Config {
         match file {
             Some(file) if problems.is_empty() => {
                 let warnings = hermes::warnings(&tree, environment);
-                Ok(Self::complete(file, tree, warnings))
+                let config = Self::complete(file, tree, warnings);
+                problems = config.check_fallbacks();
+                if problems.is_empty() {
+                    return Ok(config);
+                }
+                Err(ConfigErrors(problems))
             }
             _ => {
                 problems.sort_by_key(Problem::line);
@@ -119,12 +126,32 @@ impl Config {
         }
     }
 
+    /// An executor with its own defaults, for those who name no profile.
+    pub(super) fn plain(&self, executor: &str, mode: Mode) -> Option<ProfileEntry> {
+        let executor = ExecutorName::named(executor)?;
+        let executors = self.tree.get("executors").cloned();
+        let executors = executors.unwrap_or_else(Node::empty_map);
+        let (_, mut entry) = inherit(&executors, None, executor, &Profile::default());
+        for (_, profile) in &mut entry.candidates {
+            profile.mode = mode;
+        }
+        Some(entry)
+    }
+
     pub(crate) fn listen(&self) -> SocketAddr {
         self.effective.listen.0
     }
 
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.effective.sessions
+    }
+
+    pub(crate) const fn bus(&self) -> &BusSettings {
+        &self.effective.bus
+    }
+
+    pub(crate) const fn http(&self) -> &Http {
+        &self.effective.http
     }
 
     pub(crate) fn mcp_servers(&self) -> &BTreeMap<ServerName, McpServer> {
@@ -156,10 +183,11 @@ impl Config {
     }
 
     /// Two processes of one version with the same hash run every profile alike. Where a daemon
-    /// listens is its own affair.
+    /// listens and who else may call it is its own affair.
     pub(crate) fn sha256(&self) -> String {
         let mut tree = self.tree.clone();
         tree.take("listen");
+        tree.take("http");
         let mut hash = Sha256::new();
         tree.write_to(&mut |part| hash.update(part));
         format!("{:x}", hash.finalize())

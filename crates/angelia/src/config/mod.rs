@@ -8,11 +8,16 @@
 //!   from it).
 //! - [`types`]: the keys, their types, defaults and descriptions; [`later`]: the keys that are
 //!   refused for now.
+//! - [`fallback`]: which profile takes over from which.
+//! - [`edit`]: keys, written into the file its owner keeps.
 //! - [`hermes`]: the block and the variables that people bring from there.
+//! - [`plano`]: the variables of its bridge.
 //! - [`resolve`]: profile and call → launch specification, its clocks and budgets by [`limits`].
 //! - [`show`], [`template`], [`schema`](mod@schema): what `angelia config …` prints.
 
+mod edit;
 mod environment;
+mod fallback;
 mod file;
 mod hermes;
 mod home;
@@ -21,6 +26,7 @@ mod limits;
 mod load;
 mod node;
 mod owner_only;
+mod plano;
 mod problem;
 mod resolve;
 mod schema;
@@ -33,10 +39,12 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use edit::{with_key, without_key};
 pub(crate) use environment::Environment;
-pub(crate) use home::{Home, HomeError};
+pub(crate) use home::{Home, HomeError, new_token};
 pub(crate) use load::Config;
 pub(crate) use problem::ConfigErrors;
 pub(crate) use resolve::{Call, ResolveError};
 pub(crate) use schema::schema;
 pub(crate) use template::initial_file;
+pub(crate) use types::{ApiKey, KeyFields, KeyHash, KeyProfiles, is_key_name};

@@ -9,7 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use angelia_core::model::{Permissions, SessionSpec, SystemPrompt, ToolSet};
+use angelia_core::{
+    model::{Permissions, SessionSpec, SystemPrompt, ToolSet},
+    ports::Target,
+};
 
 use super::{
     environment::Environment,
@@ -40,6 +43,8 @@ pub(crate) enum ResolveError {
         nearest: Option<String>,
         known: Vec<String>,
     },
+    #[error("there is no executor `{0}` here")]
+    UnknownExecutor(Arc<str>),
     #[error("profile `{0}` names no directory to work in; set its `cwd`")]
     NoDirectory(Arc<str>),
     #[error("profile `{0}` is in model mode and works in an empty folder; leave the directory out")]
@@ -81,6 +86,26 @@ impl Config {
         };
         let on = |(executor, profile): &(ExecutorName, Profile)| {
             self.specify(name, entry, *executor, profile, call)
+        };
+        entry.candidates.iter().map(on).collect()
+    }
+
+    /// The specification of an executor in a mode, by its own defaults.
+    pub(crate) fn resolve_plain(
+        &self,
+        target: &Target,
+        call: &Call<'_>,
+    ) -> Result<Vec<SessionSpec>, ResolveError> {
+        let mode = Mode::from(target.mode);
+        let Some(entry) = self.plain(&target.executor, mode) else {
+            return Err(ResolveError::UnknownExecutor(Arc::clone(&target.executor)));
+        };
+        let name = match mode {
+            Mode::Model => Arc::clone(&target.executor),
+            Mode::Agent => format!("{}-agent", target.executor).into(),
+        };
+        let on = |(executor, profile): &(ExecutorName, Profile)| {
+            self.specify(&name, &entry, *executor, profile, call)
         };
         entry.candidates.iter().map(on).collect()
     }

@@ -6,7 +6,7 @@ use super::{
     node::Node,
     setting::{Block as _, Field},
     show::{flow, tree_of},
-    types::{ConfigFile, Profile, Sessions},
+    types::{BusSettings, ConfigFile, Http, Profile, Sessions},
 };
 
 const HEAD: &str = "\
@@ -35,7 +35,7 @@ pub(crate) fn initial_file() -> String {
             "executors" => {
                 text.push('\n');
                 comment(&field.about, 0, &mut text);
-                text.push_str("executors:\n  #claude: {}\n");
+                text.push_str("executors:\n  #claude: {}\n  #codex: {}\n");
             }
             "sessions" => {
                 text.push('\n');
@@ -43,6 +43,20 @@ pub(crate) fn initial_file() -> String {
                 text.push_str("sessions:\n");
                 let defaults = tree_of(&Sessions::default());
                 commented_out(&Sessions::fields(), &defaults, 1, &mut text);
+            }
+            "http" => {
+                text.push('\n');
+                comment(&field.about, 0, &mut text);
+                text.push_str("http:\n");
+                let defaults = tree_of(&Http::default());
+                commented_out(&Http::fields(), &defaults, 1, &mut text);
+            }
+            "bus" => {
+                text.push('\n');
+                comment(&field.about, 0, &mut text);
+                text.push_str("bus:\n");
+                let defaults = tree_of(&BusSettings::default());
+                commented_out(&BusSettings::fields(), &defaults, 1, &mut text);
             }
             _ => {
                 text.push('\n');

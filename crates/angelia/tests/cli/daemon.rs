@@ -75,7 +75,7 @@ fn an_address_that_is_taken_or_not_ours_is_refused() {
     machine
         .angelia(&["serve", "--listen", "0.0.0.0:0"])
         .is(78)
-        .complains("loopback");
+        .complains("angelia keys add");
     machine
         .angelia(&["serve", "--listen", "nonsense"])
         .is(78)

@@ -33,8 +33,9 @@ const TABLE: &[(&[&str], i32, &str)] = &[
     ),
     (&["run", "-p", "missing", "hi"], 69, "does not exist"),
     (&["run", "!fail server"], 69, "overloaded"),
-    (&["run", "!fail rate"], 75, "too many"),
     (&["run", "!fail auth"], 77, "not logged in"),
+    // Last, because the profile is believed to be without quota from then on.
+    (&["run", "!fail rate"], 75, "parked until"),
     (
         &["--config", "nowhere.yaml", "run", "hi"],
         78,
@@ -76,7 +77,6 @@ fn events_tell_every_failure_once_the_configuration_is_read() {
     machine.configure("profiles: {missing: {executor: claude, binary: /nonexistent/claude}}");
     for (arguments, code, kind) in [
         (vec!["!fail auth"], 77, "auth"),
-        (vec!["!fail rate"], 75, "rate_limited"),
         (vec!["!fail server"], 69, "unavailable"),
         (vec!["!fail refused"], 1, "refused"),
         (vec!["!die"], 1, "agent"),
@@ -92,6 +92,10 @@ fn events_tell_every_failure_once_the_configuration_is_read() {
         transcript.failed(kind);
         assert_eq!(transcript.end()["status"], "failed");
     }
+    let ran = machine.angelia(&["run", "--json", "!fail rate"]);
+    ran.is(75);
+    let parked = crate::transcript::Transcript::read(&ran.stdout);
+    assert_eq!(parked.end()["status"], "parked");
     let ran = machine.angelia_with_input(&["run", "--json", "-"], b"not \xff text");
     ran.is(2);
     crate::transcript::Transcript::read(&ran.stdout).failed("invalid");

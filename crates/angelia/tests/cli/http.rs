@@ -44,9 +44,21 @@ fn read(mut stream: impl std::io::Read) -> Answer {
 }
 
 pub(crate) fn ask(socket: &Path, method: &str, path: &str, body: &Value) -> Answer {
+    ask_with(socket, method, path, body, "")
+}
+
+/// With a header of the test's choice.
+pub(crate) fn ask_with(
+    socket: &Path,
+    method: &str,
+    path: &str,
+    body: &Value,
+    header: &str,
+) -> Answer {
     let mut stream = UnixStream::connect(socket).unwrap();
+    let headers = format!("{LOCAL}{header}");
     stream
-        .write_all(request(method, path, body, LOCAL).as_bytes())
+        .write_all(request(method, path, body, &headers).as_bytes())
         .unwrap();
     read(stream)
 }

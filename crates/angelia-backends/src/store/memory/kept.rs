@@ -10,7 +10,7 @@ use angelia_core::{
         ApprovalId, ApprovalRecord, EventKind, ExternalName, Seq, SessionId, SessionRecord,
         TurnEvent, TurnId, TurnRecord, TurnState,
     },
-    ports::{Claim, Claimed, Lease, StoreError},
+    ports::{Claim, Claimed, HistoryNote, Lease, StoreError},
 };
 use jiff::Timestamp;
 
@@ -25,6 +25,7 @@ pub(super) struct Kept {
     /// By caller and key.
     claims: HashMap<(Arc<str>, Arc<str>), KeptClaim>,
     pub(super) approvals: BTreeMap<ApprovalId, ApprovalRecord>,
+    pub(super) histories: Vec<HistoryNote>,
     pub(super) is_closed: bool,
 }
 
@@ -87,9 +88,24 @@ impl Kept {
         self.turns.retain(|_, turn| turn.record.session != id);
         self.names.retain(|_, session| *session != id);
         self.approvals.retain(|_, approval| approval.session != id);
+        self.histories.retain(|note| note.session != id);
         let turns = &self.turns;
         self.claims
             .retain(|_, claim| turns.contains_key(&claim.turn));
+    }
+
+    pub(super) fn note_history(&mut self, note: &HistoryNote) -> Result<(), StoreError> {
+        let turn = self.turns.get(&note.turn).ok_or(NO_TURN)?;
+        if turn.record.session != note.session {
+            return Err(NO_TURN);
+        }
+        let is_same = |known: &HistoryNote| {
+            (known.hash, known.turn, known.seq) == (note.hash, note.turn, note.seq)
+        };
+        if !self.histories.iter().any(is_same) {
+            self.histories.push(note.clone());
+        }
+        Ok(())
     }
 
     pub(super) fn create_turn(

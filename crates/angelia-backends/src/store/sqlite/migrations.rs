@@ -7,6 +7,7 @@ use super::words::number;
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_governance.sql"),
+    include_str!("migrations/0003_callers.sql"),
 ];
 
 /// `user_version` of a database that has seen all of them.

@@ -12,6 +12,7 @@
 //! - `trouble`: what people are told when SQLite fails.
 
 mod approvals;
+mod callers;
 mod checkpoint;
 mod claims;
 mod content_json;
@@ -37,7 +38,10 @@ use angelia_core::{
         ApprovalRecord, ExternalName, Seq, SessionId, SessionRecord, TurnEvent, TurnId, TurnRecord,
         TurnState,
     },
-    ports::{Approvals, BoxFuture, Claim, Claimed, Committed, Lease, Page, Store, StoreError},
+    ports::{
+        Approvals, BoxFuture, Claim, Claimed, Committed, HistoryNote, Lease, Page, Store,
+        StoreError,
+    },
 };
 use jiff::Timestamp;
 
@@ -190,6 +194,33 @@ impl Store for SqliteStore {
             self.readers
                 .read(move |db| approvals::approvals(db, which, page)),
         )
+    }
+
+    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, ()> {
+        let note = note.clone();
+        Box::pin(
+            self.writer
+                .write(move |db| callers::note_history(db, &note)),
+        )
+    }
+
+    fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>> {
+        Box::pin(
+            self.readers
+                .read(move |db| callers::with_history(db, hash, limit)),
+        )
+    }
+
+    fn spent<'a>(&'a self, caller: &'a str, since: Timestamp) -> Answer<'a, f64> {
+        let caller = caller.to_owned();
+        Box::pin(
+            self.readers
+                .read(move |db| callers::spent(db, &caller, since)),
+        )
+    }
+
+    fn parked_turns(&self, session: Option<SessionId>) -> Answer<'_, Vec<TurnRecord>> {
+        Box::pin(self.readers.read(move |db| read::parked_turns(db, session)))
     }
 
     fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>> {

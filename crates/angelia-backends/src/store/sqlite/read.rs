@@ -25,7 +25,7 @@ const SESSION: &str = "SELECT s.id, s.revision, s.created_at, s.updated_at, s.ti
     FROM sessions s JOIN specs p ON p.session_id = s.id";
 
 const TURN: &str = "SELECT t.id, t.session_id, t.created_at, t.state, t.origin, t.can_ask, i.body,
-        e.at, e.body, l.owner
+        e.at, e.body, l.owner, t.can_park, t.caller, t.max_cost_usd, t.resumes_at
     FROM turns t JOIN inputs i ON i.turn_id = t.id
     JOIN leases l ON l.session_id = t.session_id
     LEFT JOIN events e ON e.turn_id = t.id AND e.seq = t.finished_seq";
@@ -91,12 +91,26 @@ pub(super) fn turns(
 }
 
 pub(super) fn lost_turns(db: &Connection, owners: &Owners) -> Found<Vec<TurnRecord>> {
-    let sql = format!("{TURN} WHERE t.finished_seq IS NULL ORDER BY t.id");
+    let sql = format!("{TURN} WHERE t.finished_seq IS NULL AND t.state <> 'parked' ORDER BY t.id");
     let mut unfinished = list(db, &sql, [], |row| {
         Ok((row.get::<_, Option<String>>(9)?, turn_record(row)?))
     })?;
     unfinished.retain(|(owner, _)| owner.as_deref().is_none_or(|id| !owners.is_alive(id)));
     Ok(unfinished.into_iter().map(|(_, turn)| turn).collect())
+}
+
+pub(super) fn parked_turns(db: &Connection, session: Option<SessionId>) -> Found<Vec<TurnRecord>> {
+    match session {
+        None => {
+            let sql = format!("{TURN} WHERE t.state = 'parked' ORDER BY t.id");
+            list(db, &sql, [], turn_record)
+        }
+        Some(session) => {
+            let sql =
+                format!("{TURN} WHERE t.state = 'parked' AND t.session_id = ?1 ORDER BY t.id");
+            list(db, &sql, [session.as_uuid().as_bytes()], turn_record)
+        }
+    }
 }
 
 pub(super) fn replay(
@@ -155,6 +169,10 @@ fn turn_record(row: &Row<'_>) -> Found<TurnRecord> {
         "queued" => TurnState::Queued,
         "running" => TurnState::Running,
         "awaiting_approval" => TurnState::AwaitingApproval,
+        "awaiting_tool_result" => TurnState::AwaitingToolResult,
+        "parked" => TurnState::Parked {
+            resumes_at: time(row.get(13)?),
+        },
         "finished" => TurnState::Finished {
             at: time(row.get(7)?),
             outcome: outcome_json::decode(text(row, 8)?),
@@ -168,6 +186,9 @@ fn turn_record(row: &Row<'_>) -> Found<TurnRecord> {
         options: TurnOptions {
             origin: words::origin(text(row, 4)?)?,
             can_ask: row.get(5)?,
+            can_park: row.get(10)?,
+            caller: row.get(11)?,
+            max_cost_usd: row.get(12)?,
         },
         created_at: time(row.get(2)?),
         state,

@@ -75,6 +75,8 @@ struct SpecBody<'a> {
     warm: u32,
     clocks: ClocksBody,
     budgets: BudgetsBody,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    fallback: Option<Box<SpecBody<'a>>>,
 }
 
 /// A path need not be text.
@@ -125,41 +127,7 @@ struct PermissionsBody<'a> {
 }
 
 pub(super) fn encode(spec: &SessionSpec, out: &mut Vec<u8>) -> Result<(), Trouble> {
-    let body = SpecBody {
-        version: VERSION,
-        profile: (&*spec.profile).into(),
-        executor: (&*spec.executor).into(),
-        mode: spec.mode.as_str().into(),
-        model: spec.model.as_deref().map(Cow::Borrowed),
-        cwd: PathBody::of(&spec.cwd),
-        trust: spec.trust,
-        system: SystemBody::of(&spec.system),
-        history: spec.history.iter().map(MessageBody::of).collect(),
-        caller_tools: spec.caller_tools.iter().map(CallerToolBody::of).collect(),
-        output_schema: spec.output_schema.as_deref(),
-        permissions: PermissionsBody::of(&spec.permissions),
-        tools: ToolsBody::of(&spec.tools),
-        mcp_servers: spec
-            .mcp_servers
-            .iter()
-            .map(|(name, value)| (Cow::Borrowed(&**name), &**value))
-            .collect(),
-        env: spec
-            .env
-            .iter()
-            .map(|(name, value)| (Cow::Borrowed(&**name), Cow::Borrowed(&**value)))
-            .collect(),
-        env_pass: borrowed(&spec.env_pass),
-        binary: spec.binary.as_deref().map(PathBody::of),
-        command: borrowed(&spec.command),
-        billing: spec.billing.as_str().into(),
-        stable_prompt: spec.stable_prompt,
-        resume: spec.resume,
-        warm: spec.warm,
-        clocks: ClocksBody::of(&spec.clocks),
-        budgets: BudgetsBody::of(&spec.budgets),
-    };
-    serde_json::to_writer(out, &body)?;
+    serde_json::to_writer(out, &SpecBody::of(spec))?;
     Ok(())
 }
 
@@ -171,47 +139,94 @@ pub(super) fn decode(body: &str) -> Result<SessionSpec, Trouble> {
             body.version
         )));
     }
-    Ok(SessionSpec {
-        profile: body.profile.into(),
-        executor: body.executor.into(),
-        mode: word(&MODES, Mode::as_str, &body.mode)?,
-        model: body.model.map(Into::into),
-        cwd: body.cwd.into_path()?,
-        trust: body.trust,
-        system: body.system.into_prompt(),
-        history: body
-            .history
-            .into_iter()
-            .map(MessageBody::into_message)
-            .collect::<Result<_, _>>()?,
-        caller_tools: body
-            .caller_tools
-            .into_iter()
-            .map(CallerToolBody::into_tool)
-            .collect(),
-        output_schema: body.output_schema.map(|schema| schema.to_owned().into()),
-        permissions: body.permissions.into_permissions()?,
-        tools: body.tools.into_set(),
-        mcp_servers: body
-            .mcp_servers
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.to_owned().into()))
-            .collect(),
-        env: body
-            .env
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect(),
-        env_pass: owned(body.env_pass),
-        binary: body.binary.map(PathBody::into_path).transpose()?,
-        command: owned(body.command),
-        billing: word(&BILLINGS, Billing::as_str, &body.billing)?,
-        stable_prompt: body.stable_prompt,
-        resume: body.resume,
-        warm: body.warm,
-        clocks: body.clocks.into_clocks(),
-        budgets: body.budgets.into_budgets(),
-    })
+    body.into_spec()
+}
+impl<'a> SpecBody<'a> {
+    fn of(spec: &'a SessionSpec) -> Self {
+        Self {
+            version: VERSION,
+            profile: (&*spec.profile).into(),
+            executor: (&*spec.executor).into(),
+            mode: spec.mode.as_str().into(),
+            model: spec.model.as_deref().map(Cow::Borrowed),
+            cwd: PathBody::of(&spec.cwd),
+            trust: spec.trust,
+            system: SystemBody::of(&spec.system),
+            history: spec.history.iter().map(MessageBody::of).collect(),
+            caller_tools: spec.caller_tools.iter().map(CallerToolBody::of).collect(),
+            output_schema: spec.output_schema.as_deref(),
+            permissions: PermissionsBody::of(&spec.permissions),
+            tools: ToolsBody::of(&spec.tools),
+            mcp_servers: spec
+                .mcp_servers
+                .iter()
+                .map(|(name, value)| (Cow::Borrowed(&**name), &**value))
+                .collect(),
+            env: spec
+                .env
+                .iter()
+                .map(|(name, value)| (Cow::Borrowed(&**name), Cow::Borrowed(&**value)))
+                .collect(),
+            env_pass: borrowed(&spec.env_pass),
+            binary: spec.binary.as_deref().map(PathBody::of),
+            command: borrowed(&spec.command),
+            billing: spec.billing.as_str().into(),
+            stable_prompt: spec.stable_prompt,
+            resume: spec.resume,
+            warm: spec.warm,
+            clocks: ClocksBody::of(&spec.clocks),
+            budgets: BudgetsBody::of(&spec.budgets),
+            fallback: (spec.fallback.as_deref()).map(|fallback| Box::new(Self::of(fallback))),
+        }
+    }
+
+    fn into_spec(self) -> Result<SessionSpec, Trouble> {
+        Ok(SessionSpec {
+            profile: self.profile.into(),
+            executor: self.executor.into(),
+            mode: word(&MODES, Mode::as_str, &self.mode)?,
+            model: self.model.map(Into::into),
+            cwd: self.cwd.into_path()?,
+            trust: self.trust,
+            system: self.system.into_prompt(),
+            history: self
+                .history
+                .into_iter()
+                .map(MessageBody::into_message)
+                .collect::<Result<_, _>>()?,
+            caller_tools: self
+                .caller_tools
+                .into_iter()
+                .map(CallerToolBody::into_tool)
+                .collect(),
+            output_schema: self.output_schema.map(|schema| schema.to_owned().into()),
+            permissions: self.permissions.into_permissions()?,
+            tools: self.tools.into_set(),
+            mcp_servers: self
+                .mcp_servers
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.to_owned().into()))
+                .collect(),
+            env: self
+                .env
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+            env_pass: owned(self.env_pass),
+            binary: self.binary.map(PathBody::into_path).transpose()?,
+            command: owned(self.command),
+            billing: word(&BILLINGS, Billing::as_str, &self.billing)?,
+            stable_prompt: self.stable_prompt,
+            resume: self.resume,
+            warm: self.warm,
+            clocks: self.clocks.into_clocks(),
+            budgets: self.budgets.into_budgets(),
+            fallback: match self.fallback {
+                Some(fallback) => Some(Box::new(fallback.into_spec()?)),
+                None => None,
+            },
+        })
+    }
 }
 
 fn borrowed(words: &[Arc<str>]) -> Vec<Text<'_>> {

@@ -159,8 +159,9 @@ pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> Written 
     let inserted = db
         .connection
         .prepare_cached(
-            "INSERT INTO turns (id, session_id, created_at, state, origin, can_ask)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+            "INSERT INTO turns (id, session_id, created_at, state, origin, can_ask, can_park,
+                    caller, max_cost_usd, resumes_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             id.as_bytes(),
@@ -169,6 +170,10 @@ pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> Written 
             unfinished(&turn.state)?,
             turn.options.origin.as_str(),
             turn.options.can_ask,
+            turn.options.can_park,
+            turn.options.caller,
+            turn.options.max_cost_usd,
+            resumes_at(&turn.state),
         ])?;
     if inserted == 0 {
         return Err(StoreError::Conflict.into());
@@ -183,9 +188,20 @@ pub(super) fn create_turn(db: &Db, lease: &Lease, turn: &TurnRecord) -> Written 
 pub(super) fn set_turn_state(db: &Db, lease: &Lease, turn: TurnId, state: &TurnState) -> Written {
     check_open_turn(db, lease, turn)?;
     db.connection
-        .prepare_cached("UPDATE turns SET state = ?2 WHERE id = ?1")?
-        .execute(params![turn.as_uuid().as_bytes(), unfinished(state)?])?;
+        .prepare_cached("UPDATE turns SET state = ?2, resumes_at = ?3 WHERE id = ?1")?
+        .execute(params![
+            turn.as_uuid().as_bytes(),
+            unfinished(state)?,
+            resumes_at(state)
+        ])?;
     Ok(())
+}
+
+fn resumes_at(state: &TurnState) -> Option<i64> {
+    match state {
+        TurnState::Parked { resumes_at } => Some(nanoseconds(*resumes_at)),
+        _ => None,
+    }
 }
 
 pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> Written {
@@ -216,9 +232,9 @@ pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> Written {
         if inserted == 0 {
             return Err(StoreError::Recorded { seq: event.seq }.into());
         }
-        match event.kind {
-            EventKind::Finished(_) => {
-                finish(db, event)?;
+        match &event.kind {
+            EventKind::Finished(outcome) => {
+                finish(db, event, outcome.usage.cost_usd)?;
                 // The next event of this turn, if any, is refused.
                 checked = None;
             }
@@ -228,10 +244,18 @@ pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> Written {
     Ok(())
 }
 
-fn finish(db: &Db, event: &TurnEvent) -> Written {
+fn finish(db: &Db, event: &TurnEvent, cost_usd: Option<f64>) -> Written {
     db.connection
-        .prepare_cached("UPDATE turns SET state = 'finished', finished_seq = ?2 WHERE id = ?1")?
-        .execute(params![event.turn.as_uuid().as_bytes(), number(event.seq)])?;
+        .prepare_cached(
+            "UPDATE turns SET state = 'finished', finished_seq = ?2, cost_usd = ?3,
+                    resumes_at = NULL
+             WHERE id = ?1",
+        )?
+        .execute(params![
+            event.turn.as_uuid().as_bytes(),
+            number(event.seq),
+            cost_usd
+        ])?;
     Ok(())
 }
 
@@ -301,7 +325,11 @@ fn refuse_if_held(db: &Db, owner: Option<&str>) -> Written {
 
 fn unfinished(state: &TurnState) -> Written<&'static str> {
     match state {
-        TurnState::Queued | TurnState::Running | TurnState::AwaitingApproval => Ok(state.as_str()),
+        TurnState::Queued
+        | TurnState::Running
+        | TurnState::AwaitingApproval
+        | TurnState::AwaitingToolResult
+        | TurnState::Parked { .. } => Ok(state.as_str()),
         TurnState::Finished { .. } => Err(StoreError::Failed {
             message: "a turn is finished by its event, not by its state".to_owned(),
         }

@@ -94,6 +94,38 @@ impl Story {
 }
 
 #[test]
+fn attempts_that_are_cut_off_are_one_retrying() {
+    let mut story = Story::new();
+    story.started();
+    let retry = |story: &mut Story| story.dog.activity(Activity::Retrying, story.now);
+    let block = |story: &mut Story, text: &str| {
+        let (block, channel) = (0, TextChannel::Answer);
+        story.event(&EventKind::Block {
+            block,
+            channel,
+            text: text.into(),
+        });
+    };
+    retry(&mut story);
+    for attempt in 1..4 {
+        story.after(10).text();
+        block(&mut story, "");
+        retry(&mut story);
+        assert_eq!(story.next(), ("retry_timeout", 180 - 10 * attempt));
+    }
+    // A thought that was complete is taken back as well.
+    block(&mut story, "a thought");
+    block(&mut story, "");
+    retry(&mut story);
+    assert_eq!(story.next(), ("retry_timeout", 150));
+    // What stays is an answer, and the next trouble another one.
+    story.after(10).text();
+    block(&mut story, "an answer");
+    retry(&mut story);
+    assert_eq!(story.next(), ("retry_timeout", 180));
+}
+
+#[test]
 fn every_state_has_its_own_clock() {
     let mut story = Story::new();
     assert_eq!(story.next(), ("first_event_timeout", 60));

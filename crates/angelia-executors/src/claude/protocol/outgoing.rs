@@ -18,6 +18,8 @@ pub enum Request<'a> {
     SetModel(&'a str),
     /// Fixes nothing and answers as soon as the process is ready.
     McpStatus,
+    /// The totals of the process so far; answered within a turn too.
+    Usage,
     /// Ends one background task.
     StopTask(&'a str),
     EndSession,
@@ -115,6 +117,7 @@ pub fn control_request(request_id: &str, request: &Request<'_>) -> Vec<u8> {
         Request::Interrupt => serde_json::json!({"subtype": "interrupt", "cancel_queued": true}),
         Request::SetModel(model) => serde_json::json!({"subtype": "set_model", "model": model}),
         Request::McpStatus => serde_json::json!({"subtype": "mcp_status"}),
+        Request::Usage => serde_json::json!({"subtype": "get_usage"}),
         Request::StopTask(task) => serde_json::json!({"subtype": "stop_task", "task_id": task}),
         Request::EndSession => serde_json::json!({"subtype": "end_session"}),
     };
@@ -289,6 +292,7 @@ mod tests {
         );
         assert_eq!(request(Request::SetModel("opus"))["model"], "opus");
         assert_eq!(request(Request::McpStatus)["subtype"], "mcp_status");
+        assert_eq!(request(Request::Usage)["subtype"], "get_usage");
         assert_eq!(request(Request::EndSession)["subtype"], "end_session");
         let error = parsed(&respond_error("q", "no"));
         assert_eq!(error["response"]["subtype"], "error");

@@ -73,7 +73,7 @@ pub const SILENT: &[(&str, &str)] = &[
         "stream_event/message_start",
         "carries nothing that the `assistant` line does not",
     ),
-    ("stream_event/message_delta", "the result has the sums"),
+    ("stream_event/message_delta", "what the message has cost"),
     ("stream_event/message_stop", "what it abandons is withdrawn"),
     (
         "stream_event/content_block_start",
@@ -119,6 +119,8 @@ pub enum Signal {
     },
     /// The CLI waits for an answer that is not an approval.
     Asked(ControlAsk),
+    /// What the CLI tries again cannot succeed: it should be interrupted. Its turn then fails.
+    InVain,
 }
 
 /// A control request of the CLI that the agent must answer, whatever it is.

@@ -127,14 +127,31 @@ impl Translator {
             _ => "no result",
         };
         turn.close_tools(open, out);
-        let usage = Usage {
-            lane: self.lane.name(),
-            prefix_sha256: self.prefix_sha256(),
-            ..turn.usage
-        };
-        event(EventKind::Usage(usage), out);
+        self.emit_usage(turn.usage, out);
         self.last_uuid = Some(turn.uuid);
         ended
+    }
+
+    /// The answer to our question for the totals, within a turn or before one.
+    pub fn totals(&mut self, answer: &str, out: &mut Vec<Emitted>) {
+        let Some(spent) = self.ledger.look(answer) else {
+            return;
+        };
+        if let Some(turn) = self.ours() {
+            let usage = turn.usage.plus(&spent);
+            self.emit_usage(usage, out);
+        }
+    }
+
+    pub(super) fn emit_usage(&self, mut usage: Usage, out: &mut Vec<Emitted>) {
+        usage.lane = self.lane.name();
+        usage.prefix_sha256 = self.prefix_sha256();
+        event(EventKind::Usage(usage), out);
+    }
+
+    /// What a result says was spent may be of earlier processes too.
+    pub fn knows_totals(&self) -> bool {
+        self.ledger.is_grounded()
     }
 
     /// The same whether the model was asked for or is the program's own choice.
@@ -163,6 +180,11 @@ impl Translator {
             reason: reason.into(),
         };
         match (subtype, terminal) {
+            (_, Some("aborted_streaming" | "aborted_tools"))
+                if self.turn.as_ref().is_some_and(|turn| turn.in_vain) =>
+            {
+                self.key_refused()
+            }
             (_, Some("aborted_streaming" | "aborted_tools")) => {
                 without_failure(Status::Interrupted, "interrupted")
             }
@@ -170,6 +192,18 @@ impl Translator {
             (Some("error_max_budget_usd"), _) => without_failure(Status::Partial, "max_cost_usd"),
             _ => self.failed(result),
         }
+    }
+
+    /// We interrupted it ourselves, because no further attempt can succeed.
+    fn key_refused(&self) -> Ended {
+        let evidence = Evidence {
+            error: Some("authentication_failed"),
+            status: Some(401),
+            text: "the model's API refuses the API key (401)".into(),
+            uses_api_key: self.lane.uses_api_key(),
+            ..Evidence::default()
+        };
+        Ended::failed(evidence.failure())
     }
 
     fn failed(&self, result: &ResultLine<'_>) -> Ended {

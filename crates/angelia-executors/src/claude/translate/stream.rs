@@ -4,7 +4,7 @@
 //! abandoned or superseded by a non-streaming retry takes its unsettled blocks back.
 
 use angelia_core::{
-    model::{BlockId, EventKind, TextChannel, ToolId},
+    model::{BlockId, EventKind, TextChannel, ToolId, Usage},
     ports::Emitted,
 };
 
@@ -12,13 +12,21 @@ use super::{
     Translator, event, native,
     turn::{Turn, emit_block},
 };
-use crate::claude::protocol::incoming::{Block, Event, Head, Message, StreamTail};
+use crate::claude::{
+    protocol::incoming::{Block, Event, Head, Message, StreamTail},
+    usage::MessageUsage,
+};
 
 /// The message of the main conversation that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     message: Option<Box<str>>,
     slots: Vec<Slot>,
+    /// More of the message is to come.
+    is_open: bool,
+    usage: MessageUsage,
+    /// Of the messages of this turn that are complete.
+    spent: Usage,
 }
 
 #[derive(Debug)]
@@ -55,6 +63,14 @@ impl Stream {
             }
         }
         self.message = message.map(Into::into);
+        self.is_open = false;
+    }
+
+    /// The message is complete.
+    fn stop(&mut self) {
+        self.is_open = false;
+        let usage = std::mem::take(&mut self.usage).usage();
+        self.spent = self.spent.plus(&usage);
     }
 
     fn push_text(&mut self, index: Option<u32>, channel: TextChannel) -> &mut Slot {
@@ -197,10 +213,25 @@ impl Stream {
             }
         }
         self.message = None;
+        self.is_open = false;
     }
 }
 
 impl Translator {
+    /// The model is in the middle of a message.
+    pub fn is_writing(&self) -> bool {
+        self.stream.is_open
+    }
+
+    /// What the turn has cost until now, as its messages say; the result knows better.
+    pub fn spent_so_far(&mut self, out: &mut Vec<Emitted>) {
+        let spent = self.stream.spent.clone();
+        if let Some(turn) = self.ours() {
+            let usage = turn.usage.plus(&spent);
+            self.emit_usage(usage, out);
+        }
+    }
+
     pub(super) fn stream_event(&mut self, head: &Head<'_>, line: &str, out: &mut Vec<Emitted>) {
         let Some(parsed) = &head.event else {
             native("stream_event", line, out);
@@ -255,6 +286,17 @@ impl Translator {
                 let message: Option<Message<'_>> = message.and_then(Result::ok);
                 let id = message.as_ref().and_then(|message| message.id.as_str());
                 self.stream.start(id, turn, out);
+                self.stream.is_open = true;
+                self.stream.usage = MessageUsage::default();
+                if let Some(usage) = message.and_then(|message| message.usage.0) {
+                    self.stream.usage.see(&usage);
+                }
+            }
+            "message_delta" => {
+                let usage = parsed.usage.map(|raw| serde_json::from_str(raw.get()));
+                if let Some(Ok(usage)) = usage {
+                    self.stream.usage.see(&usage);
+                }
             }
             "content_block_start" => {
                 let block = parsed
@@ -264,6 +306,7 @@ impl Translator {
                 self.open_slot(parsed.index, &block);
             }
             "message_stop" => {
+                self.stream.stop();
                 let tail = serde_json::from_str::<StreamTail<'_>>(line);
                 let abandoned = tail.ok().and_then(|tail| tail.abandoned_blocks.0);
                 let Some(abandoned) = abandoned else { return };

@@ -45,7 +45,7 @@ impl Translator {
         match subtype {
             "init" => self.init(&parsed, line, out),
             "status" => self.status(&parsed, line, out),
-            "api_retry" => self.retrying(&parsed, out),
+            "api_retry" => return self.retrying(&parsed, out),
             "compact_boundary" => {
                 notice(Level::Info, "compacted", compacted(&parsed), out);
                 self.back_to_work(out);
@@ -157,7 +157,7 @@ impl Translator {
         }
     }
 
-    fn retrying(&mut self, parsed: &System<'_>, out: &mut Vec<Emitted>) {
+    fn retrying(&mut self, parsed: &System<'_>, out: &mut Vec<Emitted>) -> Option<Signal> {
         let mut text = "the model's API failed".to_owned();
         let reason = [
             parsed.error_status.get().map(|status| status.to_string()),
@@ -178,9 +178,18 @@ impl Translator {
             let _infallible = write!(text, " in {:.1} s", delay / 1000.0);
         }
         notice(Level::Warning, "retrying", text, out);
-        if let Some(turn) = self.ours() {
-            turn.set_activity(Activity::Retrying, out);
-        }
+        let in_vain = self.is_in_vain(parsed);
+        let turn = self.ours()?;
+        turn.set_activity(Activity::Retrying, out);
+        (in_vain && !std::mem::replace(&mut turn.in_vain, true)).then_some(Signal::InVain)
+    }
+
+    /// A login may be refreshed and a key fetched anew, which the first further attempt shows; a
+    /// key that is refused twice stays wrong, and the CLI would try it for three minutes.
+    fn is_in_vain(&self, parsed: &System<'_>) -> bool {
+        parsed.error.as_str() == Some("authentication_failed")
+            && self.lane.uses_api_key()
+            && parsed.attempt.get() >= Some(2)
     }
 
     pub(super) fn rate_limit(&mut self, line: &str, out: &mut Vec<Emitted>) {

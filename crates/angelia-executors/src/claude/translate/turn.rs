@@ -35,6 +35,8 @@ pub(super) struct Turn {
     activity: Activity,
     pub(super) usage: Usage,
     pub(super) error: Option<ApiError>,
+    /// The key is refused, and the CLI was told not to try it again.
+    pub(super) in_vain: bool,
     pub(super) refused: bool,
     /// The latest time any line of this turn carried.
     pub(super) at: Option<Timestamp>,
@@ -72,6 +74,7 @@ impl Turn {
             activity: Activity::WaitingForModel,
             usage: Usage::default(),
             error: None,
+            in_vain: false,
             refused: false,
             at: None,
             answer: None,

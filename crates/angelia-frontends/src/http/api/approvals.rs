@@ -8,6 +8,7 @@ use angelia_core::{
     ports::Approvals,
 };
 use axum::{Extension, Json, extract::State, http::StatusCode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use super::{
@@ -34,10 +35,12 @@ pub(super) async fn list(
     Ok(Json(query.list(&records, id, |record| record.into())))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DecisionBody {
+pub(in crate::http) struct DecisionBody {
+    /// `once`, `session`, `deny` or `stop`.
     #[serde(deserialize_with = "verdict")]
+    #[schemars(with = "String")]
     verdict: Verdict,
     #[serde(default)]
     note: Option<Arc<str>>,
@@ -54,8 +57,8 @@ fn verdict<'de, D: Deserializer<'de>>(value: D) -> Result<Verdict, D::Error> {
     })
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Decided {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::http) struct Decided {
     id: String,
     verdict: &'static str,
 }

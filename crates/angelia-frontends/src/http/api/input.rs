@@ -4,12 +4,38 @@ use std::{fmt, sync::Arc};
 
 use angelia_core::model::Content;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},
 };
 
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// What can be read as one.
+pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [
+        {"type": "string", "minLength": 1, "pattern": "\\S"},
+        {"type": "array", "minItems": 1, "items": {"anyOf": [
+            {
+                "type": "object",
+                "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+                "required": ["type", "text"],
+                "additionalProperties": false,
+            },
+            {
+                "type": "object",
+                "properties": {
+                    "type": {"const": "image"},
+                    "media_type": {"enum": IMAGES},
+                    "data": {"type": "string", "contentEncoding": "base64"},
+                },
+                "required": ["type", "media_type", "data"],
+                "additionalProperties": false,
+            },
+        ]}},
+    ]})
+}
 
 /// Never empty.
 #[derive(Debug)]

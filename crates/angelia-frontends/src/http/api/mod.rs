@@ -1,6 +1,7 @@
-//! `/api`: sessions, turns, approvals, and what this machine has.
+//! `/api`: sessions, turns, approvals, the bus, and what this machine has.
 
 mod approvals;
+mod bus;
 mod events;
 mod input;
 mod machine;
@@ -18,6 +19,13 @@ use axum::{
     routing::{get, post},
 };
 
+pub use self::bus::BusApi;
+/// The bodies, for the description of the paths.
+pub(super) use self::{
+    approvals::{Decided, DecisionBody},
+    sessions::{ChangeBody, NewSessionBody},
+    turns::{InterruptBody, TurnBody},
+};
 use super::{ApiError, ApiState};
 
 pub(super) fn routes() -> Router<Arc<ApiState>> {
@@ -38,6 +46,9 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         .route("/turns/{turn}/steer", post(turns::steer))
         .route("/approvals", get(approvals::list))
         .route("/approvals/{approval}", post(approvals::decide))
+        .route("/bus/endpoints", get(bus::endpoints))
+        .route("/bus/messages", post(bus::send))
+        .route("/bus/events", get(bus::events))
         .route("/profiles", get(machine::profiles))
         .route("/executors", get(machine::executors))
 }

@@ -12,6 +12,7 @@ use axum::{
     extract::State,
     http::{HeaderMap, StatusCode},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::{
@@ -57,9 +58,9 @@ fn owners_name(name: &str) -> ExternalName {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct NewSessionBody {
+pub(in crate::http) struct NewSessionBody {
     profile: Option<Arc<str>>,
     cwd: Option<PathBuf>,
     /// Where the caller is: for profiles that do not say where they work.
@@ -84,6 +85,7 @@ pub(super) async fn create(
     }
     let wanted = Wanted {
         profile: body.profile,
+        target: None,
         cwd: body.cwd,
         caller_cwd: body.caller_cwd,
         model: body.model,
@@ -105,9 +107,9 @@ pub(super) async fn show(
     Ok(Json((&state.engine.session(id).await?).into()))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ChangeBody {
+pub(in crate::http) struct ChangeBody {
     /// `null` takes it away; leaving it out is a mistake.
     #[serde(deserialize_with = "required")]
     title: Option<Arc<str>>,

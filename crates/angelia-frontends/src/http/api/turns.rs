@@ -9,6 +9,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
@@ -25,9 +26,11 @@ use super::{
 
 type Shared = State<Arc<ApiState>>;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TurnBody {
+pub(in crate::http) struct TurnBody {
+    /// A string, or blocks of text and images.
+    #[schemars(schema_with = "super::input::schema")]
     input: Input,
     /// `false`: nobody will answer approvals, so they are declined at once.
     can_ask: Option<bool>,
@@ -63,9 +66,10 @@ async fn options(caller: &Caller, headers: &HeaderMap, can_ask: Option<bool>) ->
         Origin::Remote
     };
     TurnOptions {
-        origin,
         // Whoever can submit here can also decide here.
         can_ask: can_ask.unwrap_or(true),
+        can_park: true,
+        ..TurnOptions::new(origin)
     }
 }
 
@@ -86,9 +90,9 @@ pub(super) async fn show(State(state): Shared, Id(id): Id<TurnId>) -> Result<Jso
     Ok(Json((&state.engine.turn(id).await?).into()))
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct InterruptBody {
+pub(in crate::http) struct InterruptBody {
     /// End its process instead of asking it to stop.
     kill: bool,
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use angelia_core::model::{Failure, RawJson, SessionId, ToolId, TurnId, Usage};
+use jiff::Timestamp;
 
 /// One step of an answer. Blocks do not overlap: a block is opened, filled and closed before the
 /// next one begins, and the first piece is always `Begin`, the last always `End`.
@@ -26,6 +27,8 @@ pub struct Begin {
     pub part: u32,
     /// The id the caller asked for.
     pub model: Arc<str>,
+    /// When it began; for dialects that say so (`created`).
+    pub at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +64,8 @@ pub enum Stop {
     MaxTokens,
     /// The model would not.
     Refusal,
-    /// It failed after something of it was shown: the stream ends cleanly and says so in text.
+    /// It failed after something of it was shown: the stream ends cleanly. The last text block
+    /// says so already, so encoders only end what they have begun.
     Failed(Failure),
     Interrupted,
 }

@@ -4,18 +4,23 @@ use angelia_core::model::{
     ApprovalId, ApprovalKind, ApprovalRecord, Resolution, SessionId, ToolId, TurnId,
 };
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::id;
 use crate::event_json::{QuestionJson, time};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
     #[serde(with = "id")]
+    #[schemars(with = "String")]
     pub id: ApprovalId,
     #[serde(with = "id")]
+    #[schemars(with = "String")]
     pub session_id: SessionId,
     #[serde(with = "id")]
+    #[schemars(with = "String")]
     pub turn_id: TurnId,
     /// `tool` or `question`.
     pub kind: String,
@@ -28,22 +33,26 @@ pub struct Approval {
     pub choices: Vec<String>,
     /// Of a `question`: what is to be answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub questions: Option<Vec<QuestionJson>>,
     #[serde(with = "time")]
+    #[schemars(with = "String")]
     pub asked_at: Timestamp,
     /// Then it counts as declined.
     #[serde(with = "time")]
+    #[schemars(with = "String")]
     pub expires_at: Timestamp,
     /// `null`: nobody has decided yet.
     pub decided: Option<Decided>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Decided {
     pub verdict: String,
     /// Who: `owner`, `restart`, `turn ended` …
     pub by: String,
     #[serde(with = "time")]
+    #[schemars(with = "String")]
     pub at: Timestamp,
 }
 

@@ -169,8 +169,8 @@ impl Session {
             session: self.id,
             input,
             options: TurnOptions {
-                origin: manner.origin,
                 can_ask: true,
+                ..TurnOptions::new(manner.origin)
             },
         };
         let (sender, events) = mpsc::channel(manner.capacity);

@@ -116,6 +116,7 @@ pub fn full_spec() -> SessionSpec {
             cost_usd: Some(0.1),
             resumes: 2,
         },
+        fallback: Some(Box::new(SessionSpec::new("other", "/elsewhere"))),
     }
 }
 
@@ -181,8 +182,8 @@ pub fn plain_turn(session: SessionId) -> TurnRecord {
         session,
         input: vec![Content::text("hello")],
         options: TurnOptions {
-            origin: Origin::Owner,
             can_ask: true,
+            ..TurnOptions::new(Origin::Owner)
         },
         created_at: time(3),
         state: TurnState::Queued,

@@ -80,6 +80,10 @@ pub async fn a_turn_changes_its_state_until_it_has_finished(fixture: &impl Store
     for state in [
         TurnState::Running,
         TurnState::AwaitingApproval,
+        TurnState::AwaitingToolResult,
+        TurnState::Parked {
+            resumes_at: time(70),
+        },
         TurnState::Queued,
     ] {
         store.set_turn_state(&lease, turn.id, &state).await.unwrap();

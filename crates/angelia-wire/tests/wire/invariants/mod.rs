@@ -4,6 +4,7 @@
 //! be read, not to be fast.
 
 pub(crate) mod framer;
+pub(crate) mod frames;
 pub(crate) mod sse;
 
 /// Yields the pieces that `sizes`, taken in a circle, cut `stream` into; all of it if there are none.

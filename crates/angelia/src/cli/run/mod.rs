@@ -3,10 +3,12 @@
 //! - [`place`]: where the turn runs, in this process or in the daemon.
 //! - [`show`] on a [`screen`]: the turn for people.
 //! - [`ask`] by the [`keyboard`]: approvals.
+//! - [`parked`]: who waits with a turn that waits for a quota.
 //! - [`signals`]: Ctrl-C, once and twice.
 
 mod ask;
 mod keyboard;
+mod parked;
 mod place;
 mod prompt;
 mod screen;

@@ -6,13 +6,15 @@ use angelia_core::{
     engine::{Engine, EngineError, EventBatch, NewSession, Watch},
     model::{
         ApprovalId, Content, Decision, ExternalName, Origin, SessionId, TurnEvent, TurnId,
-        TurnOptions,
+        TurnOptions, TurnState,
     },
     ports::{Profiles as _, StoreError, Wanted},
 };
 use angelia_frontends::http::resources::Session;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::parked::Parking;
 use crate::{
     assemble::{App, Local},
     cli::{
@@ -82,7 +84,7 @@ impl Place {
                     engine: local.engine.clone(),
                     watch,
                 };
-                Ok(RunningTurn { turn, source })
+                Ok(RunningTurn::new(turn, source, true))
             }
             Self::Daemon(daemon) => {
                 let events = Box::new(daemon.events(turn, 0).await?);
@@ -90,7 +92,7 @@ impl Place {
                     daemon: daemon.clone(),
                     events,
                 };
-                Ok(RunningTurn { turn, source })
+                Ok(RunningTurn::new(turn, source, true))
             }
         }
     }
@@ -131,8 +133,9 @@ async fn submit_here(local: &Local, request: Request) -> Result<RunningTurn, Com
     let engine = &local.engine;
     let session = session_here(local, &request.args, request.can_ask).await?;
     let options = TurnOptions {
-        origin: Origin::Owner,
         can_ask: request.can_ask,
+        can_park: true,
+        ..TurnOptions::new(Origin::Owner)
     };
     let input = vec![Content::text(request.text)];
     let patience = Instant::now() + PATIENCE;
@@ -149,10 +152,7 @@ async fn submit_here(local: &Local, request: Request) -> Result<RunningTurn, Com
         engine: engine.clone(),
         watch: submitted.watch,
     };
-    Ok(RunningTurn {
-        turn: submitted.turn,
-        source,
-    })
+    Ok(RunningTurn::new(submitted.turn, source, request.can_ask))
 }
 
 async fn session_here(
@@ -181,6 +181,7 @@ async fn session_here(
     }
     let wanted = Wanted {
         profile: args.profile.as_deref().map(Into::into),
+        target: None,
         cwd: args.cwd.as_ref().map(absolute).transpose()?,
         caller_cwd: caller_cwd(),
         model: args.model.as_deref().map(Into::into),
@@ -230,13 +231,11 @@ async fn submit_to_daemon(daemon: &Daemon, request: Request) -> Result<RunningTu
         .await?
         .id;
     let events = Box::new(daemon.events(turn, 0).await?);
-    Ok(RunningTurn {
-        turn,
-        source: Source::Daemon {
-            daemon: daemon.clone(),
-            events,
-        },
-    })
+    let source = Source::Daemon {
+        daemon: daemon.clone(),
+        events,
+    };
+    Ok(RunningTurn::new(turn, source, request.can_ask))
 }
 
 /// The session that `-s` names, by its id or by a name given before.
@@ -267,6 +266,7 @@ fn new_session(request: &Request) -> Result<NewSessionRequest, CommandError> {
 pub(crate) struct RunningTurn {
     turn: TurnId,
     source: Source,
+    parking: Parking,
 }
 
 enum Source {
@@ -292,17 +292,55 @@ impl std::ops::Deref for Batch {
 }
 
 impl RunningTurn {
+    fn new(turn: TurnId, source: Source, is_patient: bool) -> Self {
+        Self {
+            turn,
+            source,
+            parking: Parking::new(is_patient),
+        }
+    }
+
     /// The next events; never nothing, because a turn ends with one. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Batch, CommandError> {
+        if self.parking.must_look_up() {
+            let resumes_at = self.resumes_at().await?;
+            self.parking.resumes_at(resumes_at);
+        }
+        if let Some(end) = self.parking.end(self.turn) {
+            return Ok(Batch::Daemon(vec![end]));
+        }
         let batch = match &mut self.source {
             Source::Here { watch, .. } => watch.next().await?.map(Batch::Here),
             Source::Daemon { events, .. } => events.next().await?.map(Batch::Daemon),
         };
-        batch.ok_or_else(|| CommandError::internal("the turn's events ended without its end"))
+        if let Some(batch) = batch {
+            self.parking.note(&batch);
+            return Ok(batch);
+        }
+        // Whoever waited with it has gone.
+        self.parking.leave();
+        let end = self.parking.end(self.turn);
+        end.map(|end| Batch::Daemon(vec![end]))
+            .ok_or_else(|| CommandError::internal("the turn's events ended without its end"))
     }
 
-    /// Asks the turn to stop. That it is over already is no failure.
-    pub(crate) async fn stop(&self, kill: bool) {
+    /// When a parked turn goes on.
+    async fn resumes_at(&self) -> Result<Option<Timestamp>, CommandError> {
+        Ok(match &self.source {
+            Source::Here { engine, .. } => match engine.turn(self.turn).await?.state {
+                TurnState::Parked { resumes_at } => Some(resumes_at),
+                _ => None,
+            },
+            Source::Daemon { daemon, .. } => daemon.turn(self.turn).await?.resumes_at,
+        })
+    }
+
+    /// Asks the turn to stop, and leaves one that is parked. That it is over already is no
+    /// failure.
+    pub(crate) async fn stop(&mut self, kill: bool) {
+        if self.parking.leave() {
+            return;
+        }
         let stopped = match &self.source {
             Source::Here { engine, .. } => engine
                 .interrupt(self.turn, kill)

@@ -208,6 +208,9 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
             Status::Parked { resumes_at } => {
                 self.screen
                     .line(Tone::Warning, &format!("parked until {resumes_at}"))?;
+                let hint = "  hint: `angelia serve` goes on with it by itself, and so does the \
+                            next turn in this session";
+                self.screen.line(Tone::Faint, hint)?;
             }
         }
         if self.screen.live {

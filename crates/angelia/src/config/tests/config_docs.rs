@@ -10,7 +10,7 @@ use crate::config::{
     node::Node,
     setting::{Block as _, Field},
     show::{flow, tree_of},
-    types::{Bridge, ConfigFile, Hermes, Profile, Sessions},
+    types::{Bridge, ConfigFile, Hermes, Http, KeyFields, Profile, Sessions},
 };
 
 #[expect(
@@ -73,8 +73,13 @@ budget of `null` is none.
 ";
 
 const EXECUTORS: &str = "\
-`executors.claude` takes the keys of a profile except `executor`. A profile that runs on Claude Code
-inherits them; what the profile says itself wins. `env` and `mcp_servers` are merged by name.
+`executors.claude` and `executors.codex` take the keys of a profile except `executor`. A profile that
+runs on that agent inherits them; what the profile says itself wins. `env` and `mcp_servers` are merged by name.
+";
+
+const HTTP: &str = "\
+The model APIs: [HTTP](http.md) tells what they are and how programs are pointed at them. A change
+here counts after the next start of `angelia serve`.
 ";
 
 const BRIDGE: &str = "\
@@ -101,6 +106,14 @@ fn document() -> String {
         &mut text,
         &Sessions::fields(),
         &tree_of(&Sessions::default()),
+    );
+    section(&mut text, "`http`", HTTP);
+    keys(&mut text, &Http::fields(), &tree_of(&Http::default()));
+    text.push_str("\nA key in `http.keys` has:\n");
+    keys(
+        &mut text,
+        &KeyFields::fields(),
+        &tree_of(&KeyFields::default()),
     );
     section(&mut text, "`claude_code_bridge`", BRIDGE);
     let defaults = tree_of(&Bridge::default());

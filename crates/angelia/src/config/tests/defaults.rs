@@ -33,20 +33,38 @@ profiles:
     compaction_timeout: 10m
     background_grace: 15m
     approval_timeout: 1d
+    caller_tool_timeout: 10m
     budget_seconds: null
     budget_tool_count: null
     max_cost_usd: null
     auto_resume_budget_guard: true
     auto_resume_max_resumes: 5
+    fallback_profile: null
     exclude_dynamic_system_prompt_sections: true
     warm: 1
 executors:
   claude: {}
+  codex: {}
 sessions:
   idle_ttl: 10m
   max_live: 64
   max_queued_turns: 16
   keep: 90d
+  snapshots: false
+http:
+  agent_mode: false
+  keys: []
+  allowed_hosts: []
+  allowed_origins: []
+  model_aliases: {}
+  utility_profile: null
+  disconnect_grace: 10s
+  idempotency_window: 1d
+bus:
+  hermes_socket: true
+  message_ttl: 7d
+  max_queued: 10000
+  dedupe_window: 2m
 mcp_servers: {}
 ";
 
@@ -95,7 +113,7 @@ fn the_contract_itself_is_a_valid_file() {
     assert!(
         config
             .show_origin()
-            .contains("sessions.keep: 90d  # config.yaml:41")
+            .contains("sessions.keep: 90d  # config.yaml:44")
     );
 }
 

@@ -31,6 +31,7 @@ const ALL: &str = "    timeout: 101
     compaction_timeout: 107
     background_grace: 108
     approval_timeout: 109
+    caller_tool_timeout: 114
     budget_seconds: 110
     budget_tool_count: 111
     max_cost_usd: 1.12
@@ -53,7 +54,7 @@ fn every_key_arrives_at_its_place() {
             compaction: seconds(107),
             background: seconds(108),
             approval: seconds(109),
-            caller_tool: Duration::from_mins(10),
+            caller_tool: seconds(114),
         };
         let budgets = Budgets {
             time: Some(seconds(110)),

@@ -5,6 +5,7 @@ mod defaults;
 mod errors;
 mod hermes;
 mod home;
+mod http;
 mod layers;
 mod limits;
 mod period;

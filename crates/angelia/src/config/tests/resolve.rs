@@ -47,7 +47,7 @@ fn auto_has_a_specification_for_each_candidate() {
     place.with_call(|call| {
         let specs = config.resolve(None, call).unwrap();
         let executors: Vec<&str> = specs.iter().map(|spec| &*spec.executor).collect();
-        assert_eq!(executors, ["claude", "parrot"]);
+        assert_eq!(executors, ["claude", "codex", "parrot"]);
     });
 }
 

@@ -2,6 +2,8 @@
 //! a [`settings!`](super::setting::settings) block.
 
 mod bridge;
+mod bus;
+mod http;
 mod mcp;
 mod period;
 mod profile;
@@ -14,6 +16,8 @@ use std::{
 };
 
 pub(crate) use bridge::{Bridge, Hermes};
+pub(crate) use bus::BusSettings;
+pub(crate) use http::{ApiKey, Http, KeyFields, KeyHash, KeyProfiles, is_key_name};
 pub(crate) use mcp::{McpServer, ServerName};
 pub(crate) use period::{Limit, Period};
 pub(crate) use profile::{ExecutorDefaults, Profile};
@@ -36,6 +40,10 @@ settings! {
         executors: Executors = Executors::default(),
         /// How sessions are kept.
         sessions: Sessions = Sessions::default(),
+        /// The model APIs under `/v1`: who may have what.
+        http: Http = Http::default(),
+        /// The message bus: what it keeps, and for how long.
+        bus: BusSettings = BusSettings::default(),
         /// MCP servers given to every agent, by name, in the shape Claude Code uses.
         mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
         /// For people who come from Hermes: its block, which becomes the profile of this name.
@@ -48,6 +56,8 @@ settings! {
     Executors {
         /// For profiles that run Claude Code.
         claude: ExecutorDefaults = ExecutorDefaults::default(),
+        /// For profiles that run Codex.
+        codex: ExecutorDefaults = ExecutorDefaults::default(),
     }
 }
 
@@ -62,5 +72,8 @@ settings! {
         max_queued_turns: Count<1, 4096> = Count(16),
         /// How long the record of a session is kept after its last turn.
         keep: Period = Period::days(90),
+        /// Whether each session is also written to a file of its own in `snapshots/` after every
+        /// turn, as JSON.
+        snapshots: bool = false,
     }
 }

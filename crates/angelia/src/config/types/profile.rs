@@ -78,6 +78,9 @@ settings! {
         background_grace: Limit = Limit(Period::minutes(15)),
         /// How long an approval waits for an answer; then it is declined, and the turn goes on.
         approval_timeout: Limit = Limit(Period::hours(24)),
+        /// How long a process waits for the results of its caller's tools; then it is released,
+        /// and the conversation can be continued all the same.
+        caller_tool_timeout: Limit = Limit(Period::minutes(10)),
         /// After that long a turn ends with the answer it has, as `partial`.
         budget_seconds: Option<Limit> = None,
         /// After that many tool calls a turn ends with the answer it has, as `partial`.
@@ -89,6 +92,9 @@ settings! {
         auto_resume_budget_guard: bool = true,
         /// How often one turn goes on by itself.
         auto_resume_max_resumes: Count<0, 1000> = Count(5),
+        /// The profile that takes over when the quota of this one is used up, with everything
+        /// said so far; only before the first tool of the turn has started.
+        fallback_profile: Option<String> = None,
         /// Keep what changes from day to day out of the system prompt, so that the provider's
         /// cache is used.
         exclude_dynamic_system_prompt_sections: bool = true,

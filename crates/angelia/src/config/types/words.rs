@@ -46,7 +46,7 @@ macro_rules! words {
 
 words! {
     /// A kind of agent, or the choice left to us.
-    ExecutorName { Auto = "auto", Claude = "claude", Parrot = "parrot" }
+    ExecutorName { Auto = "auto", Claude = "claude", Codex = "codex", Parrot = "parrot" }
 
     Mode { Agent = "agent", Model = "model" }
 
@@ -63,15 +63,23 @@ impl ExecutorName {
         match self {
             Self::Auto => "auto",
             Self::Claude => "claude",
+            Self::Codex => "codex",
             Self::Parrot => "parrot",
         }
+    }
+
+    /// A kind of agent by its word; the choice that is left to us is none.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        let all = [Self::Claude, Self::Parrot];
+        all.into_iter().find(|one| one.as_str() == word)
     }
 
     /// What `executor` can become, the preferred one first; the last needs nothing installed.
     pub(crate) const fn candidates(self) -> &'static [Self] {
         match self {
-            Self::Auto => &[Self::Claude, Self::Parrot],
+            Self::Auto => &[Self::Claude, Self::Codex, Self::Parrot],
             Self::Claude => &[Self::Claude],
+            Self::Codex => &[Self::Codex],
             Self::Parrot => &[Self::Parrot],
         }
     }
@@ -82,6 +90,15 @@ impl From<Mode> for model::Mode {
         match mode {
             Mode::Agent => Self::Agent,
             Mode::Model => Self::Model,
+        }
+    }
+}
+
+impl From<model::Mode> for Mode {
+    fn from(mode: model::Mode) -> Self {
+        match mode {
+            model::Mode::Agent => Self::Agent,
+            model::Mode::Model => Self::Model,
         }
     }
 }

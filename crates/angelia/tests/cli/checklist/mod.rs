@@ -5,6 +5,7 @@ mod answers;
 mod cache;
 mod environment;
 mod launch;
+mod limits;
 mod prompt;
 mod switch;
 

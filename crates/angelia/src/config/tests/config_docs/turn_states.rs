@@ -1,7 +1,7 @@
 //! `docs/turn-states.md`: every state of a turn, from the engine's own table.
 
 use angelia_core::{
-    engine::{STATES, StateRow},
+    engine::{Lasts, STATES, StateRow},
     model::Clocks,
 };
 
@@ -16,15 +16,13 @@ fn the_table_of_states_is_current() {
     is_current("docs/turn-states.md", &document());
 }
 
-/// Only the tools of a caller have no setting yet.
 #[test]
-fn every_clock_but_one_is_a_setting() {
-    let missing: Vec<&str> = STATES
-        .iter()
-        .map(|row| row.clock)
-        .filter(|clock| !is_setting(clock))
-        .collect();
-    assert_eq!(missing, ["caller_tool_timeout"]);
+fn every_clock_is_a_setting() {
+    for row in STATES {
+        if let Lasts::Setting { clock, .. } = row.lasts {
+            assert!(Profile::KEYS.contains(&clock), "{clock}");
+        }
+    }
 }
 
 const HEAD: &str = "\
@@ -57,6 +55,17 @@ const TAIL: &str = "
   goes on by itself after a budget.
 - While the machine sleeps no clock runs.
 
+## Quotas
+
+When the agent's vendor says that a quota is used up and when it resets, the profile named by
+`fallback_profile` takes over, if no tool of the turn has started yet: it gets the conversation so far,
+and the session stays with it. Otherwise the turn is parked: it keeps its place in the session, needs no
+process, survives a restart, and goes on by itself after the reset. It can be interrupted like any other.
+`angelia run` waits with it at a terminal (Ctrl-C leaves it parked) or when the reset is at most half
+a minute away, and exits with 75 otherwise. Other turns of the profile are not tried for up to 15 minutes;
+they are parked, or fail and say when to come back. Over the model APIs a limit is a 429 with
+`retry-after`, never a wait.
+
 ## Budgets
 
 A clock ends what hangs; a budget ends what is enough. When `budget_seconds`, `budget_tool_count` or
@@ -64,6 +73,9 @@ A clock ends what hangs; a budget ends what is enough. When `budget_seconds`, `b
 far; that is no error. After a budget of time or tools it goes on by itself first, in the same
 conversation and with fresh budgets, up to `auto_resume_max_resumes` times, unless
 `auto_resume_budget_guard` is off. Viewers see one turn, with a notice each time it goes on.
+
+What a turn has cost is known when an answer of the model is complete. Claude Code is asked for it
+after every tool, so a turn ends behind the answer that went over `max_cost_usd`, not within it.
 ";
 
 /// The text of `docs/turn-states.md`.
@@ -79,21 +91,17 @@ fn document() -> String {
 }
 
 fn line(row: &StateRow, clocks: &Clocks) -> String {
-    let default = Period::seconds((row.default)(clocks).as_secs());
-    let fixed = if is_setting(row.clock) {
-        ""
-    } else {
-        " (fixed in this version)"
+    let (clock, lasts) = match row.lasts {
+        Lasts::Setting { clock, default } => {
+            let default = Period::seconds(default(clocks).as_secs());
+            (format!("`{clock}`"), default.to_string())
+        }
+        Lasts::UntilReset { at_most } => {
+            let at_most = Period::seconds(at_most.as_secs());
+            let until = "until the quota resets".to_owned();
+            (until, format!("tried again after {at_most} at the latest"))
+        }
     };
-    let StateRow {
-        state,
-        clock,
-        rings,
-        ..
-    } = row;
-    format!("| {state} | `{clock}`{fixed} | {default} | {rings} |\n")
-}
-
-fn is_setting(clock: &str) -> bool {
-    Profile::KEYS.contains(&clock)
+    let StateRow { state, rings, .. } = row;
+    format!("| {state} | {clock} | {lasts} | {rings} |\n")
 }

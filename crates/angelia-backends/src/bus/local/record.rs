@@ -1,0 +1,340 @@
+//! One record of the log, as bytes.
+//!
+//! `length u32 · link u32 · check u64 · payload`, little-endian. The check covers all the rest,
+//! seeded by the segment, so that what a reused file held before is never taken for a record. The
+//! link is part of the check before it, so that what follows a torn write never becomes valid
+//! again when the torn part is written anew.
+
+use angelia_core::model::EndpointName;
+
+pub(super) const HEAD: usize = 16;
+
+const MESSAGE: u8 = 1;
+const DONE: u8 = 2;
+const DEAD: u8 = 3;
+const END: u8 = 4;
+
+/// What a record says, as far as it stands in the log.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Record<'a> {
+    Message(Stored<'a>),
+    /// Acknowledged, or forgotten.
+    Done(Vec<u64>),
+    Dead {
+        position: u64,
+        at: i64,
+        reason: &'a str,
+    },
+    /// The segment is full and the next one goes on.
+    End,
+}
+
+/// A message and the names it is for; they have the positions from `first` on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stored<'a> {
+    pub(super) first: u64,
+    pub(super) at: i64,
+    pub(super) is_verified: bool,
+    /// Said to everyone.
+    pub(super) is_broadcast: bool,
+    pub(super) from: Option<&'a str>,
+    pub(super) id: &'a str,
+    pub(super) to: Vec<&'a EndpointName>,
+    pub(super) envelope: &'a [u8],
+}
+
+/// The same, read back; the names are checked later.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Read<'a> {
+    pub(super) first: u64,
+    pub(super) at: i64,
+    pub(super) is_verified: bool,
+    pub(super) is_broadcast: bool,
+    pub(super) from: Option<&'a str>,
+    pub(super) id: &'a str,
+    pub(super) to: Vec<&'a str>,
+    pub(super) envelope: &'a [u8],
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ReadRecord<'a> {
+    Message(Read<'a>),
+    Done(Vec<u64>),
+    Dead {
+        position: u64,
+        at: i64,
+        reason: &'a str,
+    },
+    End,
+}
+
+/// Writes records one after the other.
+#[derive(Debug)]
+pub(super) struct Encoder {
+    pub(super) bytes: Vec<u8>,
+    pub(super) seed: u64,
+    pub(super) link: u32,
+}
+
+impl Encoder {
+    pub(super) fn push(&mut self, record: &Record<'_>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; HEAD]);
+        payload(&mut self.bytes, record);
+        let length = small(self.bytes.len() - start - HEAD);
+        let check = check(self.seed, length, self.link, &self.bytes[start + HEAD..]);
+        let head = &mut self.bytes[start..start + HEAD];
+        head[..4].copy_from_slice(&length.to_le_bytes());
+        head[4..8].copy_from_slice(&self.link.to_le_bytes());
+        head[8..].copy_from_slice(&check.to_le_bytes());
+        self.link = link(check);
+    }
+}
+
+/// What follows a record with this check has this link.
+fn link(check: u64) -> u32 {
+    let [a, b, c, d, ..] = check.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+fn payload(bytes: &mut Vec<u8>, record: &Record<'_>) {
+    match record {
+        Record::Message(message) => {
+            bytes.push(MESSAGE);
+            bytes.extend_from_slice(&message.first.to_le_bytes());
+            bytes.extend_from_slice(&message.at.to_le_bytes());
+            let flags = u8::from(message.is_verified)
+                | u8::from(message.is_broadcast) << 1
+                | u8::from(message.from.is_some()) << 2;
+            bytes.push(flags);
+            text(bytes, message.from.unwrap_or_default());
+            text(bytes, message.id);
+            bytes.extend_from_slice(&small(message.to.len()).to_le_bytes());
+            for name in &message.to {
+                text(bytes, name.as_str());
+            }
+            bytes.extend_from_slice(message.envelope);
+        }
+        Record::Done(positions) => {
+            bytes.push(DONE);
+            let mut last = 0;
+            for position in positions {
+                varint(bytes, position.wrapping_sub(last));
+                last = *position;
+            }
+        }
+        Record::Dead {
+            position,
+            at,
+            reason,
+        } => {
+            bytes.push(DEAD);
+            bytes.extend_from_slice(&position.to_le_bytes());
+            bytes.extend_from_slice(&at.to_le_bytes());
+            bytes.extend_from_slice(reason.as_bytes());
+        }
+        Record::End => bytes.push(END),
+    }
+}
+
+fn text(bytes: &mut Vec<u8>, text: &str) {
+    varint(bytes, text.len() as u64);
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value.to_le_bytes()[0]);
+}
+
+/// Nothing in a record comes near 4 GiB; a length that did would be refused when it is read.
+fn small(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// Takes a record from the front of `bytes`: it, its whole length, and the next record's link.
+/// `link: None` reads a record out of order.
+pub(super) fn decode(
+    bytes: &[u8],
+    seed: u64,
+    expected: Option<u32>,
+) -> Option<(ReadRecord<'_>, usize, u32)> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    let length = u32::from_le_bytes(head[..4].try_into().ok()?);
+    let own_link = u32::from_le_bytes(head[4..8].try_into().ok()?);
+    let own_check = u64::from_le_bytes(head[8..].try_into().ok()?);
+    if length == 0 || expected.is_some_and(|expected| expected != own_link) {
+        return None;
+    }
+    let payload = rest.get(..length as usize)?;
+    if check(seed, length, own_link, payload) != own_check {
+        return None;
+    }
+    let record = parse(payload)?;
+    Some((record, HEAD + payload.len(), link(own_check)))
+}
+
+/// The whole length of the record whose head this is.
+pub(super) fn length(head: &[u8]) -> Option<usize> {
+    let length = u32::from_le_bytes(head.get(..4)?.try_into().ok()?);
+    Some(HEAD + length as usize)
+}
+
+fn parse(payload: &[u8]) -> Option<ReadRecord<'_>> {
+    let (kind, rest) = payload.split_first()?;
+    let mut rest = Rest(rest);
+    match *kind {
+        MESSAGE => {
+            let first = rest.u64()?;
+            let at = rest.u64()?.cast_signed();
+            let flags = rest.take(1)?[0];
+            let from = rest.text()?;
+            let id = rest.text()?;
+            let count = u32::from_le_bytes(rest.take(4)?.try_into().ok()?);
+            let to = (0..count).map(|_| rest.text()).collect::<Option<_>>()?;
+            Some(ReadRecord::Message(Read {
+                first,
+                at,
+                is_verified: flags & 1 != 0,
+                is_broadcast: flags & 2 != 0,
+                from: (flags & 4 != 0).then_some(from),
+                id,
+                to,
+                envelope: rest.0,
+            }))
+        }
+        DONE => {
+            let mut positions = Vec::new();
+            let mut last = 0_u64;
+            while !rest.0.is_empty() {
+                last = last.wrapping_add(rest.varint()?);
+                positions.push(last);
+            }
+            Some(ReadRecord::Done(positions))
+        }
+        DEAD => Some(ReadRecord::Dead {
+            position: rest.u64()?,
+            at: rest.u64()?.cast_signed(),
+            reason: std::str::from_utf8(rest.0).ok()?,
+        }),
+        END => Some(ReadRecord::End),
+        _ => None,
+    }
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.take(1)?[0];
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(self.varint()?).ok()?;
+        std::str::from_utf8(self.take(length)?).ok()
+    }
+}
+
+/// Tells a whole record from a torn or stale one. Against accidents, not against people: whoever
+/// can write this file needs no trick.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "both halves of the product are used"
+)]
+fn check(seed: u64, length: u32, link: u32, payload: &[u8]) -> u64 {
+    const A: u64 = 0x9e37_79b9_7f4a_7c15;
+    const B: u64 = 0xd6e8_feb8_6659_fd93;
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        (product as u64) ^ ((product >> 64) as u64)
+    };
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let mut state = fold(seed ^ A, (u64::from(length) << 32 | u64::from(link)) ^ B);
+    let mut pairs = payload.chunks_exact(16);
+    for pair in &mut pairs {
+        let (a, b) = pair.split_at(8);
+        state = fold(word(a) ^ A, word(b) ^ state ^ B);
+    }
+    let rest = pairs.remainder();
+    let (a, b) = rest.split_at(rest.len().min(8));
+    state = fold(word(a) ^ A, word(b) ^ state ^ B);
+    fold(state ^ A, B)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else() {
+        let name = EndpointName::new("receiver").unwrap();
+        let mut encoder = Encoder {
+            bytes: Vec::new(),
+            seed: 7,
+            link: 0,
+        };
+        encoder.push(&Record::Message(Stored {
+            first: 300,
+            at: -5,
+            is_verified: true,
+            is_broadcast: false,
+            from: None,
+            id: "id",
+            to: vec![&name, &name],
+            envelope: b"{}",
+        }));
+        let second = encoder.bytes.len();
+        encoder.push(&Record::Done(vec![5, 300, 2]));
+        encoder.push(&Record::End);
+        let bytes = encoder.bytes;
+
+        let (record, length, link) = decode(&bytes, 7, Some(0)).unwrap();
+        let ReadRecord::Message(message) = record else {
+            panic!("{record:?}");
+        };
+        assert_eq!((message.first, message.at, message.from), (300, -5, None));
+        assert_eq!(message.to, ["receiver", "receiver"]);
+        assert_eq!((message.envelope, length), (&b"{}"[..], second));
+        let (record, _, _) = decode(&bytes[second..], 7, Some(link)).unwrap();
+        assert_eq!(record, ReadRecord::Done(vec![5, 300, 2]));
+
+        assert!(decode(&bytes, 8, Some(0)).is_none(), "another segment's");
+        assert!(
+            decode(&bytes[second..], 7, Some(0)).is_none(),
+            "not its turn"
+        );
+        for cut in 0..second {
+            assert!(decode(&bytes[..cut], 7, None).is_none(), "cut at {cut}");
+        }
+        for broken in 0..second {
+            let mut bytes = bytes.clone();
+            bytes[broken] ^= 0x40;
+            assert!(decode(&bytes, 7, None).is_none(), "broken at {broken}");
+        }
+    }
+}

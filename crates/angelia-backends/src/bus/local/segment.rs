@@ -1,0 +1,224 @@
+//! The files of the log: made in advance and full of zeros, because a sync is quickest when it
+//! only overwrites.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use uuid::Uuid;
+
+use super::record::{Encoder, HEAD, Record};
+
+/// A message larger than this has a segment of its own.
+pub(super) const SEGMENT: u64 = 8 * 1024 * 1024;
+
+/// Magic, number, seed.
+pub(super) const HEADER: usize = 24;
+const MAGIC: &[u8; 8] = b"ANGBUS\x00\x01";
+
+/// Room for the record that ends a segment.
+const END: u64 = HEAD as u64 + 1;
+
+/// The segment that is written to.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) number: u64,
+    pub(super) size: u64,
+    /// Everything before this is synced or about to be.
+    pub(super) end: u64,
+    pub(super) encoder: Encoder,
+    file: File,
+    /// The encoder's link at `end`.
+    link: u32,
+}
+
+impl Segment {
+    pub(super) fn new(made: Made, end: u64, link: u32) -> Self {
+        Self {
+            number: made.number,
+            size: made.size,
+            end,
+            encoder: Encoder {
+                bytes: Vec::new(),
+                seed: made.seed,
+                link,
+            },
+            file: made.file,
+            link,
+        }
+    }
+
+    /// Is there room for this many more bytes, and for the end?
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.next() + bytes as u64 + END <= self.size
+    }
+
+    /// Where the next record will be.
+    pub(super) fn next(&self) -> u64 {
+        self.end + self.encoder.bytes.len() as u64
+    }
+
+    pub(super) fn push(&mut self, record: &Record<'_>) {
+        self.encoder.push(record);
+    }
+
+    /// Writes what has been pushed. On an error nothing of it counts.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        if self.encoder.bytes.is_empty() {
+            return Ok(());
+        }
+        let written = self.file.write_all_at(&self.encoder.bytes, self.end);
+        match written {
+            Ok(()) => {
+                self.end += self.encoder.bytes.len() as u64;
+                self.link = self.encoder.link;
+            }
+            Err(_) => self.encoder.link = self.link,
+        }
+        self.encoder.bytes.clear();
+        if self.encoder.bytes.capacity() > 4 * 1024 * 1024 {
+            self.encoder.bytes = Vec::new();
+        }
+        written
+    }
+
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.write()?;
+        self.file.sync_data()
+    }
+}
+
+/// A segment that can be written to or read from.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) number: u64,
+    pub(super) size: u64,
+    pub(super) seed: u64,
+    pub(super) file: File,
+}
+
+pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:016x}.log"))
+}
+
+/// A file that can become a segment.
+#[derive(Debug)]
+pub(super) struct Spare {
+    file: File,
+    path: PathBuf,
+    size: u64,
+}
+
+impl Spare {
+    /// Only its length: made at once, and a little slower to write to.
+    pub(super) fn empty(folder: &Path, size: u64) -> io::Result<Self> {
+        let path = folder.join(format!("{}.new", Uuid::new_v4().simple()));
+        let file = create(&path)?;
+        file.set_len(size)?;
+        Ok(Self { file, path, size })
+    }
+
+    /// Full of zeros, or of something old, if there is a file that is not wanted any more.
+    pub(super) fn filled(folder: &Path, old: Option<PathBuf>) -> io::Result<Self> {
+        if let Some(path) = old {
+            let file = create(&path)?;
+            file.set_len(SEGMENT)?;
+            return Ok(Self {
+                file,
+                path,
+                size: SEGMENT,
+            });
+        }
+        let spare = Self::empty(folder, SEGMENT)?;
+        let zeros = vec![0; 256 * 1024];
+        for offset in (0..SEGMENT).step_by(zeros.len()) {
+            spare.file.write_all_at(&zeros, offset)?;
+        }
+        spare.file.sync_all()?;
+        Ok(spare)
+    }
+
+    /// From now on it is a segment. Its header is synced with what is written first.
+    pub(super) fn become_segment(self, folder: &Path, number: u64) -> io::Result<Made> {
+        let seed = Uuid::new_v4().as_u64_pair().1;
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..16].copy_from_slice(&number.to_le_bytes());
+        header[16..].copy_from_slice(&seed.to_le_bytes());
+        self.file.write_all_at(&header, 0)?;
+        fs::rename(&self.path, path(folder, number))?;
+        sync_folder(folder)?;
+        Ok(Made {
+            number,
+            size: self.size,
+            seed,
+            file: self.file,
+        })
+    }
+
+    pub(super) fn remove(self) {
+        let _gone = fs::remove_file(self.path);
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+/// `None`: not a segment of ours, or not one that was ever used.
+pub(super) fn open(folder: &Path, number: u64) -> io::Result<Option<Made>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path(folder, number))?;
+    let size = file.metadata()?.len();
+    let mut header = [0; HEADER];
+    if size < HEADER as u64 {
+        return Ok(None);
+    }
+    file.read_exact_at(&mut header, 0)?;
+    let (magic, rest) = header.split_at(8);
+    let (own_number, seed) = rest.split_at(8);
+    let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
+    if magic != MAGIC || word(own_number) != number {
+        return Ok(None);
+    }
+    Ok(Some(Made {
+        number,
+        size,
+        seed: word(seed),
+        file,
+    }))
+}
+
+/// The numbers of all segments, ascending; leftovers of a killed process are removed.
+pub(super) fn list(folder: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("new") => fs::remove_file(&path)?,
+            Some("log") => {
+                let stem = path.file_stem().and_then(|stem| stem.to_str());
+                numbers.extend(stem.and_then(|stem| u64::from_str_radix(stem, 16).ok()));
+            }
+            _ => {}
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A name in a folder survives a power failure only when the folder is synced.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}

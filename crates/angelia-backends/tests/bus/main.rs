@@ -1,0 +1,8 @@
+//! The buses: the conformance suite over each, and what only a log on disk can go through.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod conformance;
+mod cut;
+mod place;
+mod space;

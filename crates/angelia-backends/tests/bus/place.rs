@@ -1,0 +1,37 @@
+//! A folder of its own for every test, with a bus in it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use angelia_backends::bus::{BusLimits, LocalBus};
+use angelia_core::ports::Bus;
+use angelia_testkit::conformance::bus::BusWish;
+use tempfile::TempDir;
+
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+pub(crate) fn limits(wish: &BusWish) -> BusLimits {
+    BusLimits {
+        message_ttl: wish.message_ttl,
+        max_queued: wish.max_queued,
+        dedupe_window: wish.dedupe_window,
+    }
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("bus")
+    }
+
+    pub(crate) fn open(&self, wish: &BusWish) -> Arc<dyn Bus> {
+        let clock = Arc::clone(&wish.clock) as _;
+        LocalBus::open(&self.path(), limits(wish), clock).unwrap()
+    }
+}

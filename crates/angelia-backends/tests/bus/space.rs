@@ -1,0 +1,142 @@
+//! Segments: many of them, large ones, and the space they give back.
+
+use std::{fs, time::Duration};
+
+use angelia_backends::bus::{BusLimits, LocalBus, OpenBusError};
+use angelia_core::model::bus::Message;
+use angelia_testkit::conformance::bus::{
+    BusWish, PATIENCE, accepted, attach, ids, message, positions, take,
+};
+use bytes::Bytes;
+
+use crate::place::Place;
+
+const MIB: usize = 1024 * 1024;
+
+fn sized(to: &str, id: &str, size: usize) -> Message {
+    let mut sized = message("s", to, id);
+    sized.envelope = Bytes::from(vec![b' '; size]);
+    sized
+}
+
+fn on_disk(place: &Place) -> u64 {
+    let files = fs::read_dir(place.path().join("log")).unwrap();
+    // One that is being renamed is counted the next time.
+    files
+        .filter_map(|file| Some(file.ok()?.metadata().ok()?.len()))
+        .sum()
+}
+
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "not in time: {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn messages_of_many_segments_come_in_order_also_after_a_start() {
+    let place = Place::new();
+    let wish = BusWish::default();
+    let bus = place.open(&wish);
+    // More than fits in memory as well, and two larger than a segment.
+    for number in 0..50 {
+        let size = if number % 25 == 7 { 9 * MIB } else { MIB };
+        accepted(&bus, sized("r", &number.to_string(), size)).await;
+    }
+    let expected: Vec<String> = (0..50).map(|n| n.to_string()).collect();
+    let mut inbox = attach(&bus, "r").await;
+    assert_eq!(ids(&take(&mut inbox, 50).await), expected);
+    drop((inbox, bus));
+    let bus = place.open(&wish);
+    let mut inbox = attach(&bus, "r").await;
+    assert_eq!(ids(&take(&mut inbox, 50).await), expected);
+}
+
+#[tokio::test]
+async fn space_is_given_back_around_a_message_that_waits() {
+    let place = Place::new();
+    let wish = BusWish::default();
+    let bus = place.open(&wish);
+    accepted(&bus, message("s", "away", "old")).await;
+    let mut refuser = attach(&bus, "refuser").await;
+    accepted(&bus, message("s", "refuser", "dead")).await;
+    let got = take(&mut refuser, 1).await;
+    refuser.refuse(got[0].position, "no");
+    let mut inbox = attach(&bus, "r").await;
+    for number in 0..120 {
+        accepted(&bus, sized("r", &number.to_string(), MIB)).await;
+        let got = take(&mut inbox, 1).await;
+        inbox.ack(&positions(&got));
+    }
+    wish.clock.advance(wish.dedupe_window);
+    // Something has to happen for the log to be looked at.
+    let mut number = 0;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while on_disk(&place) > 80 * MIB as u64 {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "{}",
+            on_disk(&place)
+        );
+        number += 1;
+        accepted(&bus, message("s", "r", &format!("more {number}"))).await;
+        let got = take(&mut inbox, 1).await;
+        inbox.ack(&positions(&got));
+    }
+    bus.close().await;
+    drop((inbox, refuser, bus));
+    let bus = place.open(&wish);
+    let got = take(&mut attach(&bus, "away").await, 1).await;
+    assert_eq!(ids(&got), ["old"]);
+    let dead = bus.dead_letters(None, 9).await.unwrap();
+    assert_eq!((dead.len(), &*dead[0].message.id), (1, "dead"));
+    assert_eq!(bus.counts().queued, 1);
+}
+
+#[tokio::test]
+async fn a_quiet_bus_is_small_again() {
+    let place = Place::new();
+    let wish = BusWish {
+        dedupe_window: Duration::ZERO,
+        message_ttl: Duration::from_millis(400),
+        ..BusWish::default()
+    };
+    let bus = place.open(&wish);
+    let mut inbox = attach(&bus, "r").await;
+    for number in 0..60 {
+        accepted(&bus, sized("r", &number.to_string(), MIB)).await;
+        let got = take(&mut inbox, 1).await;
+        inbox.ack(&positions(&got));
+    }
+    until("small", || on_disk(&place) <= 48 * MIB as u64).await;
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_has_a_bus() {
+    let place = Place::new();
+    let wish = BusWish::default();
+    let bus = place.open(&wish);
+    let clock = std::sync::Arc::clone(&wish.clock);
+    let second = LocalBus::open(&place.path(), BusLimits::default(), clock);
+    assert!(matches!(second, Err(OpenBusError::Held(_))));
+    bus.close().await;
+    drop(bus);
+    place.open(&wish);
+}
+
+#[tokio::test]
+async fn nobody_else_can_read_what_is_kept() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let bus = place.open(&BusWish::default());
+    drop(attach(&bus, "r").await);
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(place.path()), 0o700);
+    assert_eq!(mode(place.path().join("log/0000000000000001.log")), 0o600);
+    assert_eq!(mode(place.path().join("endpoints.jsonl")), 0o600);
+}

@@ -1,0 +1,140 @@
+//! A session's conversation as messages with true roles, told from the record: for an agent that
+//! takes over from another, and for whoever wants to read it.
+
+use std::sync::Arc;
+
+use crate::{
+    model::{
+        BlockId, Content, EventKind, Message, Part, Role, SessionRecord, TextChannel, ToolId,
+        TurnEvent, TurnId, TurnRecord,
+    },
+    ports::{Page, Store, StoreError},
+};
+
+const PAGE: usize = 256;
+
+/// Everything that was said in a session before a turn, also in the sessions it was forked from.
+pub(super) async fn before(
+    store: &dyn Store,
+    session: &SessionRecord,
+    turn: TurnId,
+) -> Result<Vec<Message>, StoreError> {
+    // From the youngest session to the oldest: where each one's part of the story ends.
+    let mut parts = vec![(session.clone(), turn.as_uuid())];
+    while let Some((youngest, _)) = parts.last()
+        && let Some(parent) = youngest.forked_from
+        && let Some(parent) = store.session(parent).await?
+    {
+        // Identifiers sort by age: what is younger than the fork is not part of it.
+        let until = youngest.id.as_uuid();
+        parts.push((parent, until));
+    }
+    // A fork has the specification of its parent, and so the history that the parent began with.
+    let mut messages = session.spec.history.clone();
+    for (session, until) in parts.iter().rev() {
+        let mut turns = Vec::new();
+        let mut before = Some(*until);
+        loop {
+            let page = Page {
+                limit: PAGE,
+                before,
+            };
+            let older = store.turns(Some(session.id), page).await?;
+            let Some(oldest) = older.last() else { break };
+            before = Some(oldest.id.as_uuid());
+            turns.extend(older);
+        }
+        for turn in turns.iter().rev() {
+            tell(store, turn, &mut messages).await?;
+        }
+    }
+    Ok(messages)
+}
+
+async fn tell(
+    store: &dyn Store,
+    turn: &TurnRecord,
+    messages: &mut Vec<Message>,
+) -> Result<(), StoreError> {
+    let mut events = Vec::new();
+    loop {
+        let after = events.last().map_or(0, |event: &TurnEvent| event.seq);
+        let page = store.replay(turn.id, after, PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        events.extend(page);
+    }
+    let answered = answers(&events);
+    // A turn that nothing came of has left nothing to be continued.
+    if !answered.is_empty() {
+        push(
+            messages,
+            Role::User,
+            turn.input.iter().cloned().map(Part::Content),
+        );
+        for (role, part) in answered {
+            push(messages, role, [part]);
+        }
+    }
+    Ok(())
+}
+
+/// What an agent said and did in one turn: its words and calls, and the results of the calls as
+/// the other side's.
+fn answers(events: &[TurnEvent]) -> Vec<(Role, Part)> {
+    let whole = |wanted: BlockId| {
+        events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::Block { block, text, .. } if *block == wanted => Some(Arc::clone(text)),
+            _ => None,
+        })
+    };
+    let mut told: Vec<BlockId> = Vec::new();
+    let mut open: Vec<ToolId> = Vec::new();
+    let mut parts = Vec::new();
+    for event in events {
+        match &event.kind {
+            EventKind::Block { block, channel, .. }
+                if *channel == TextChannel::Answer && !told.contains(block) =>
+            {
+                told.push(*block);
+                // Where it was first said, in its last form; withdrawn ones have none.
+                if let Some(text) = whole(*block).filter(|text| !text.trim().is_empty()) {
+                    parts.push((Role::Assistant, Part::Content(Content::Text(text))));
+                }
+            }
+            // What a sub-agent did is its caller's business.
+            EventKind::ToolCall(call) if call.parent.is_none() => {
+                open.push(call.id.clone());
+                let part = Part::ToolUse {
+                    id: call.id.clone(),
+                    name: Arc::clone(&call.name),
+                    input: call.input.clone(),
+                };
+                parts.push((Role::Assistant, part));
+            }
+            EventKind::ToolResult(result) if open.contains(&result.id) => {
+                open.retain(|id| *id != result.id);
+                let part = Part::ToolResult {
+                    id: result.id.clone(),
+                    ok: result.ok,
+                    content: vec![Content::Text(Arc::clone(&result.output))],
+                };
+                parts.push((Role::User, part));
+            }
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// Adds to the last message, if it is of the same side.
+fn push(messages: &mut Vec<Message>, role: Role, parts: impl IntoIterator<Item = Part>) {
+    match messages.last_mut() {
+        Some(last) if last.role == role => last.parts.extend(parts),
+        _ => messages.push(Message {
+            role,
+            parts: parts.into_iter().collect(),
+        }),
+    }
+}

@@ -1,0 +1,268 @@
+//! A quota that is used up: another profile takes over, or the turn waits for the reset.
+//!
+//! One error never decides for days: what a vendor says about its reset is believed for a while
+//! only, then a turn is tried again.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
+use tokio::time::sleep;
+
+use super::{
+    history,
+    recorder::Recorder,
+    session::{Command, SessionActor},
+};
+use crate::{
+    model::{
+        EventKind, Failure, FailureKind, Level, Mode, Notice, SessionSpec, Status, TurnId,
+        TurnOptions, TurnState,
+    },
+    ports::{Ended, StoreError},
+};
+
+/// How long other turns of a profile fail at once after one has met its limit.
+const BELIEVED: Duration = Duration::from_mins(15);
+
+/// How long a parked turn waits before it is tried again, however far the reset is said to be.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_hours(6);
+
+/// How often a waiting turn looks at the wall clock: the machine may have slept meanwhile.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Which profiles have no quota left, as far as is known here.
+#[derive(Debug, Default)]
+pub(super) struct Quotas(Mutex<HashMap<Arc<str>, Limited>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Limited {
+    resets_at: Timestamp,
+    believed_until: Timestamp,
+}
+
+impl Quotas {
+    fn note(&self, profile: &Arc<str>, resets_at: Timestamp, now: Timestamp) {
+        let believed_until = after(now, BELIEVED).min(resets_at);
+        let limited = Limited {
+            resets_at,
+            believed_until,
+        };
+        self.lock().insert(Arc::clone(profile), limited);
+    }
+
+    pub(super) fn forget(&self, profile: &str) {
+        self.lock().remove(profile);
+    }
+
+    fn known(&self, profile: &str, now: Timestamp) -> Option<Timestamp> {
+        let limited = *self.lock().get(profile)?;
+        (limited.believed_until > now).then_some(limited.resets_at)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Limited>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn after(now: Timestamp, wait: Duration) -> Timestamp {
+    now.checked_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// Not before the reset, and nothing that looks more exact than it is.
+fn whole_seconds(at: Timestamp) -> Timestamp {
+    let up = TimestampRound::new()
+        .smallest(Unit::Second)
+        .mode(RoundMode::Ceil);
+    at.round(up).unwrap_or(at)
+}
+
+/// What becomes of a turn whose quota is used up.
+pub(super) enum Step {
+    /// It ends as it is.
+    End,
+    /// The session has another profile now.
+    TakenOver,
+    Park {
+        resumes_at: Timestamp,
+    },
+}
+
+/// How the waiting for a quota ended.
+pub(super) enum Waited {
+    Over,
+    Interrupted,
+    /// We are going down; the turn stays parked for whoever comes next.
+    Left,
+}
+
+impl SessionActor {
+    /// The failure of a turn that need not be tried: its profile has no quota left.
+    pub(super) fn known_limit(&self) -> Option<Ended> {
+        let now = self.shared.clock.now();
+        let profile = &self.record.spec.profile;
+        let resets_at = self.shared.quotas.known(profile, now)?;
+        let mut failure = Failure::new(
+            FailureKind::RateLimited,
+            format!("the quota of profile `{profile}` is used up"),
+        )
+        .with_hint(format!("it resets at {resets_at}"));
+        failure.retry_after = Duration::try_from(resets_at.duration_since(now)).ok();
+        Some(Ended::failed(failure))
+    }
+
+    /// Looks at how a segment ended.
+    pub(super) async fn after_segment(
+        &mut self,
+        ended: &Ended,
+        options: &TurnOptions,
+        recorder: &mut Recorder,
+        turn: TurnId,
+    ) -> Step {
+        let wait = match &ended.status {
+            Status::Completed => {
+                self.shared.quotas.forget(&self.record.spec.profile);
+                None
+            }
+            Status::Failed(failure) if failure.kind == FailureKind::RateLimited => {
+                failure.retry_after
+            }
+            _ => None,
+        };
+        let Some(wait) = wait else { return Step::End };
+        let now = self.shared.clock.now();
+        let resumes_at = whole_seconds(after(now, wait));
+        let profile = Arc::clone(&self.record.spec.profile);
+        if self.shared.quotas.known(&profile, now).is_none() {
+            self.shared.quotas.note(&profile, resumes_at, now);
+        }
+        if self.stop.is_cancelled() {
+            return Step::End;
+        }
+        if !recorder.has_started_tool() {
+            match self.take_over(recorder, resumes_at, turn).await {
+                Ok(true) => return Step::TakenOver,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(%turn, %error, "the fallback profile could not take over");
+                }
+            }
+        }
+        if options.can_park {
+            Step::Park { resumes_at }
+        } else {
+            Step::End
+        }
+    }
+
+    /// Puts the fallback profile in the place of the one without quota, if there is one that may.
+    async fn take_over(
+        &mut self,
+        recorder: &mut Recorder,
+        resets_at: Timestamp,
+        turn: TurnId,
+    ) -> Result<bool, StoreError> {
+        let spec = &self.record.spec;
+        let Some(fallback) = spec.fallback.as_deref() else {
+            return Ok(false);
+        };
+        // Whoever asked for a mode that cannot touch this machine does not get one that can.
+        if spec.mode == Mode::Model && fallback.mode != Mode::Model {
+            return Ok(false);
+        }
+        let Ok(executor) = self.shared.executor(&fallback.executor) else {
+            return Ok(false);
+        };
+        let history = history::before(&*self.shared.store, &self.record, turn).await?;
+        if !history.is_empty() && !executor.capabilities().carry_history {
+            return Ok(false);
+        }
+        let next = SessionSpec {
+            history,
+            caller_tools: spec.caller_tools.clone(),
+            output_schema: spec.output_schema.clone(),
+            ..fallback.clone()
+        };
+        let text = format!(
+            "the quota of profile `{}` is used up until {resets_at}; profile `{}` takes over",
+            spec.profile, next.profile
+        );
+        self.close_agent().await;
+        let mut record = self.record.clone();
+        record.native = None;
+        record.spec = next;
+        record.updated_at = self.shared.clock.now();
+        self.record = self.put(record).await?;
+        let notice = Notice::new(Level::Warning, "fallback", text);
+        recorder.record(vec![EventKind::Notice(notice)]).await?;
+        Ok(true)
+    }
+
+    /// Lets a turn wait until a quota has reset. The process that ran it is not kept meanwhile.
+    pub(super) async fn park(
+        &mut self,
+        turn: TurnId,
+        resumes_at: Timestamp,
+        recorder: &mut Recorder,
+    ) -> Result<Waited, StoreError> {
+        self.close_agent().await;
+        let state = TurnState::Parked { resumes_at };
+        let store = Arc::clone(&self.shared.store);
+        store.set_turn_state(&self.lease, turn, &state).await?;
+        let text = format!("the quota is used up; the turn goes on by itself at {resumes_at}");
+        let notice = Notice::new(Level::Warning, PARKED, text);
+        recorder.record(vec![EventKind::Notice(notice)]).await?;
+        self.wait_parked(turn, resumes_at, recorder).await
+    }
+
+    /// Goes on waiting with a turn that is parked already.
+    pub(super) async fn wait_parked(
+        &mut self,
+        turn: TurnId,
+        resumes_at: Timestamp,
+        recorder: &mut Recorder,
+    ) -> Result<Waited, StoreError> {
+        let until = after(self.shared.clock.now(), LONGEST_WAIT).min(resumes_at);
+        let waited = self.wait_until(turn, until).await;
+        if matches!(waited, Waited::Over) {
+            self.shared.quotas.forget(&self.record.spec.profile);
+            let store = Arc::clone(&self.shared.store);
+            store
+                .set_turn_state(&self.lease, turn, &TurnState::Running)
+                .await?;
+            let notice = Notice::new(Level::Info, "resumed", "trying again after the quota limit");
+            recorder.record(vec![EventKind::Notice(notice)]).await?;
+        }
+        Ok(waited)
+    }
+
+    async fn wait_until(&mut self, turn: TurnId, until: Timestamp) -> Waited {
+        loop {
+            let left = until.duration_since(self.shared.clock.now());
+            let Ok(left) = Duration::try_from(left) else {
+                return Waited::Over;
+            };
+            if left.is_zero() {
+                return Waited::Over;
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Waited::Left,
+                command = self.commands.recv(), if !self.commands.is_closed() => match command {
+                    Some(Command::Interrupt { turn: wanted, .. }) if wanted == turn => {
+                        return Waited::Interrupted;
+                    }
+                    Some(command) => self.handle(command, false).await,
+                    None => {}
+                },
+                () = sleep(left.min(LOOK)) => {}
+            }
+        }
+    }
+}
+
+/// The notice of a turn that waits for a quota.
+pub const PARKED: &str = "parked";

@@ -1,0 +1,7 @@
+//! The words of the bus: addresses and messages.
+
+mod endpoint;
+mod message;
+
+pub use endpoint::{BadEndpointName, EndpointName};
+pub use message::{Destination, Message, MessageContent, MessageId};

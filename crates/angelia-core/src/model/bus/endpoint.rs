@@ -1,0 +1,107 @@
+//! The name of an address on the bus.
+
+use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
+
+/// The longest name, in bytes.
+const LONGEST: usize = 255;
+
+/// A valid address: some text without control characters and without blanks at its ends.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointName(Arc<str>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadEndpointName {
+    #[error("an endpoint's name cannot be empty")]
+    Empty,
+    #[error("an endpoint's name has at most {LONGEST} bytes")]
+    TooLong,
+    #[error("an endpoint's name cannot begin or end with a blank")]
+    Blank,
+    #[error("an endpoint's name cannot contain control characters")]
+    Control,
+}
+
+impl EndpointName {
+    pub fn new(name: &str) -> Result<Self, BadEndpointName> {
+        Self::check(name).map(|()| Self(name.into()))
+    }
+
+    pub fn check(name: &str) -> Result<(), BadEndpointName> {
+        if name.is_empty() {
+            return Err(BadEndpointName::Empty);
+        }
+        if name.len() > LONGEST {
+            return Err(BadEndpointName::TooLong);
+        }
+        if name.trim() != name {
+            return Err(BadEndpointName::Blank);
+        }
+        if name.chars().any(char::is_control) {
+            return Err(BadEndpointName::Control);
+        }
+        Ok(())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// `name-2`, `name-3` …: further sessions of one name.
+    pub fn with_suffix(&self, number: u32) -> Result<Self, BadEndpointName> {
+        Self::new(&format!("{self}-{number}"))
+    }
+}
+
+impl fmt::Display for EndpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for EndpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EndpointName({})", self.0)
+    }
+}
+
+impl FromStr for EndpointName {
+    type Err = BadEndpointName;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::new(name)
+    }
+}
+
+impl AsRef<str> for EndpointName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for EndpointName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_call_endpoints_is_allowed_and_what_breaks_lines_is_not() {
+        for name in ["a", "worker-2", "sp ace/ünï:*", "123", &"x".repeat(LONGEST)] {
+            assert!(EndpointName::new(name).is_ok(), "{name}");
+        }
+        for (name, why) in [
+            ("", BadEndpointName::Empty),
+            (" a", BadEndpointName::Blank),
+            ("a\n", BadEndpointName::Blank),
+            ("a\tb", BadEndpointName::Control),
+            ("a\u{1b}[1m", BadEndpointName::Control),
+            (&"x".repeat(LONGEST + 1), BadEndpointName::TooLong),
+        ] {
+            assert_eq!(EndpointName::new(name), Err(why), "{name:?}");
+        }
+    }
+}

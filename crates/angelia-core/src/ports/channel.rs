@@ -1,0 +1,239 @@
+//! Where replies go: `platform[:chat_id]`. Each platform is an adapter behind [`Channel`]; whoever
+//! sends asks what it can do and never which one it is.
+
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+
+use super::BoxFuture;
+
+type Answer<'a, T> = BoxFuture<'a, Result<T, SendError>>;
+
+/// An adapter for one platform.
+pub trait Channel: Send + Sync + 'static {
+    /// What is written before the colon.
+    fn platform(&self) -> &str;
+
+    fn abilities(&self) -> ChannelAbilities;
+
+    fn send<'a>(&'a self, chat: &'a str, message: &'a Outgoing) -> Answer<'a, Sent>;
+
+    /// Replaces the text of a message that was sent; only where [`ChannelAbilities::edit`] says so.
+    fn edit<'a>(&'a self, _chat: &'a str, _sent: &'a Sent, _text: &'a str) -> Answer<'a, ()> {
+        Box::pin(async { Err(SendError::cannot("edit messages")) })
+    }
+
+    /// Shows that an answer is being written; only where [`ChannelAbilities::typing`] says so.
+    fn typing<'a>(&'a self, _chat: &'a str) -> Answer<'a, ()> {
+        Box::pin(async { Err(SendError::cannot("show that somebody is typing")) })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelAbilities {
+    pub edit: bool,
+    pub typing: bool,
+    pub buttons: bool,
+    /// A channel without a chat means the chat that a variable names.
+    pub home: bool,
+}
+
+/// What is sent. Plain text: no terminal codes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The same at every attempt, so that a receiver can tell a repeat.
+    pub id: Arc<str>,
+    pub text: Arc<str>,
+    /// An earlier attempt may have arrived.
+    pub may_repeat: bool,
+    pub buttons: Vec<Button>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Button {
+    pub label: Arc<str>,
+    /// What comes back when it is pressed.
+    pub value: Arc<str>,
+}
+
+/// The platform's own name for a message, where it gives one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    pub message_id: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SendError {
+    pub kind: SendFailure,
+    pub message: String,
+    pub retry_after: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendFailure {
+    /// It will not be taken, however often it is tried.
+    Refused,
+    /// It has not arrived; another time it may.
+    NotSent,
+    /// It may have arrived: the connection was cut after it was written.
+    Unknown,
+}
+
+impl SendError {
+    pub fn new(kind: SendFailure, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    fn cannot(what: &str) -> Self {
+        Self::new(SendFailure::Refused, format!("this platform cannot {what}"))
+    }
+}
+
+/// `platform[:chat_id]`, as somebody wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ChannelAddress {
+    pub platform: Arc<str>,
+    /// Everything after the first colon; it may hold colons itself.
+    pub chat: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    #[error("`{0}` is not a channel; write `platform` or `platform:chat_id`")]
+    Shape(String),
+    #[error("there is no platform `{name}`{}", which_are_set_up(known))]
+    UnknownPlatform { name: String, known: Vec<String> },
+    #[error("`{0}` needs a chat: write `{0}:chat_id`")]
+    NoChat(String),
+    #[error("`{platform}` without a chat means your home channel, and {variable} is not set")]
+    NoHome { platform: String, variable: String },
+}
+
+fn which_are_set_up(known: &[String]) -> String {
+    match known {
+        [] => "; none is set up (docs/bus.md)".to_owned(),
+        known => format!("; set up are: {}", known.join(", ")),
+    }
+}
+
+impl FromStr for ChannelAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let (platform, chat) = match text.split_once(':') {
+            Some((platform, chat)) => (platform, Some(chat)),
+            None => (text, None),
+        };
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        let bad_chat = chat.is_some_and(|chat| chat.is_empty() || chat.contains(char::is_control));
+        if platform.is_empty() || !platform.chars().all(is_word) || bad_chat {
+            let shown: String = text.chars().filter(|c| !c.is_control()).take(60).collect();
+            return Err(AddressError::Shape(shown));
+        }
+        Ok(Self {
+            platform: platform.to_ascii_lowercase().into(),
+            chat: chat.map(Into::into),
+        })
+    }
+}
+
+impl fmt::Display for ChannelAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.platform)?;
+        match &self.chat {
+            Some(chat) => write!(f, ":{chat}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The variables that name a platform's home channel, in their order.
+pub fn home_variables(platform: &str) -> [String; 3] {
+    let name = platform.to_ascii_uppercase().replace('-', "_");
+    ["HOME_CHANNEL", "ACCOUNT_ID", "HOME_ROOM"].map(|ending| format!("{name}_{ending}"))
+}
+
+/// Looks a variable up in the environment.
+type Variable = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// The adapters that are set up, and who is at home where.
+pub struct Channels {
+    adapters: Vec<Arc<dyn Channel>>,
+    variable: Variable,
+}
+
+/// A channel with its adapter and its chat.
+#[derive(Clone)]
+pub struct ChannelTarget {
+    pub adapter: Arc<dyn Channel>,
+    pub chat: Arc<str>,
+}
+
+impl Channels {
+    /// `variable` looks a name up in the environment.
+    pub fn new(
+        adapters: Vec<Arc<dyn Channel>>,
+        variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            adapters,
+            variable: Box::new(variable),
+        }
+    }
+
+    pub fn none() -> Self {
+        Self::new(Vec::new(), |_| None)
+    }
+
+    pub fn resolve(&self, address: &ChannelAddress) -> Result<ChannelTarget, AddressError> {
+        let mut adapters = self.adapters.iter();
+        let adapter = adapters.find(|one| one.platform() == &*address.platform);
+        let Some(adapter) = adapter else {
+            let known = self.adapters.iter().map(|one| one.platform().to_owned());
+            return Err(AddressError::UnknownPlatform {
+                name: address.platform.to_string(),
+                known: known.collect(),
+            });
+        };
+        let chat = match &address.chat {
+            Some(chat) => Arc::clone(chat),
+            None => self.home(adapter.as_ref())?,
+        };
+        Ok(ChannelTarget {
+            adapter: Arc::clone(adapter),
+            chat,
+        })
+    }
+
+    fn home(&self, adapter: &dyn Channel) -> Result<Arc<str>, AddressError> {
+        let platform = adapter.platform();
+        if !adapter.abilities().home {
+            return Err(AddressError::NoChat(platform.to_owned()));
+        }
+        let variables = home_variables(platform);
+        let set = |name: &String| (self.variable)(name).filter(|chat| !chat.is_empty());
+        match variables.iter().find_map(set) {
+            Some(chat) => Ok(chat.into()),
+            None => Err(AddressError::NoHome {
+                platform: platform.to_owned(),
+                variable: variables[0].clone(),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let platforms = self.adapters.iter().map(|one| one.platform());
+        f.debug_list().entries(platforms).finish()
+    }
+}
+
+impl fmt::Debug for ChannelTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.adapter.platform(), self.chat)
+    }
+}

@@ -1,0 +1,334 @@
+//! A quota that is used up.
+
+use std::time::Duration;
+
+use angelia_core::{
+    engine::{EngineError, PARKED, Submitted},
+    model::{
+        Content, EventKind, Failure, FailureKind, Mode, Part, Role, SessionId, SessionSpec, Status,
+        ToolCall, ToolClass, ToolId, TurnOptions, TurnState,
+    },
+    ports::{Emitted, Ended},
+};
+use angelia_testkit::puppet::Run;
+
+use crate::stage::{Stage, all_events, options, outcome};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn limited(wait: Duration) -> Ended {
+    let mut failure = Failure::new(FailureKind::RateLimited, "no quota");
+    failure.retry_after = Some(wait);
+    Ended::failed(failure)
+}
+
+async fn submit(stage: &Stage, session: SessionId, text: &str) -> Submitted {
+    let options = TurnOptions {
+        can_park: true,
+        ..options()
+    };
+    let input = vec![Content::text(text)];
+    stage.engine.submit(session, input, options).await.unwrap()
+}
+
+async fn until_parked(submitted: &mut Submitted) {
+    while let Some(batch) = submitted.watch.next().await.unwrap() {
+        let is_parked =
+            |kind: &EventKind| matches!(kind, EventKind::Notice(notice) if &*notice.code == PARKED);
+        if batch.iter().any(|event| is_parked(&event.kind)) {
+            return;
+        }
+    }
+    panic!("the turn was not parked");
+}
+
+async fn state_of(stage: &Stage, submitted: &Submitted) -> TurnState {
+    stage.engine.turn(submitted.turn).await.unwrap().state
+}
+
+fn asked(run: &Run) -> &[Content] {
+    &run.turn.input
+}
+
+fn bash() -> Emitted {
+    Emitted::Event(EventKind::ToolCall(ToolCall {
+        id: ToolId::new("t1"),
+        name: "Bash".into(),
+        class: ToolClass::Execute,
+        input: serde_json::value::RawValue::from_string("{}".to_owned())
+            .unwrap()
+            .into(),
+        title: "ls".into(),
+        parent: None,
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_waits_for_the_reset_and_goes_on_by_itself() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let mut submitted = submit(&stage, session.id, "work").await;
+    let began = stage.now();
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.end(limited(2 * HOUR));
+    until_parked(&mut submitted).await;
+    let now = state_of(&stage, &submitted).await;
+    let TurnState::Parked { resumes_at } = now else {
+        panic!("{now:?}")
+    };
+    let wait = resumes_at.duration_since(began).as_secs();
+    assert!((7200..7210).contains(&wait), "{wait}");
+    assert_eq!(stage.strings.closed(), 1, "no process is kept meanwhile");
+
+    let run = stage.strings.next_run().await;
+    assert!(stage.now() >= resumes_at);
+    // Nothing had come of it, so it is asked again.
+    assert_eq!(asked(&run), [Content::text("work")]);
+    let now = state_of(&stage, &submitted).await;
+    assert_eq!(now, TurnState::Running);
+    run.start().await;
+    run.say(0, "done").await;
+    run.complete("done");
+    let watch = stage.engine.watch(submitted.turn, 0).await.unwrap();
+    assert_eq!(outcome(watch).await.status, Status::Completed);
+    let watch = stage.engine.watch(submitted.turn, 0).await.unwrap();
+    let started = |kind: &EventKind| matches!(kind, EventKind::Started(_));
+    let events = all_events(watch).await;
+    assert_eq!(
+        events.iter().filter(|event| started(&event.kind)).count(),
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_is_continued_and_the_answer_is_whole() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = submit(&stage, session.id, "work").await;
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.say(0, "first half").await;
+    run.end(limited(HOUR));
+    let run = stage.strings.next_run().await;
+    assert_eq!(asked(&run), [Content::text("Continue where you left off.")]);
+    assert_eq!(run.resumed.as_ref().unwrap().as_str(), "native-1");
+    run.start().await;
+    run.say(0, "second half").await;
+    run.complete("second half");
+    let end = outcome(submitted.watch).await;
+    assert_eq!(
+        (end.status, &*end.text),
+        (Status::Completed, "first half\n\nsecond half")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_cannot_wait_is_told_when_and_the_next_one_at_once() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let submitted = stage.submit(session.id, "work").await;
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.end(limited(3 * HOUR));
+    let failure = |status: Status| status.failure().cloned().unwrap();
+    let first = failure(outcome(submitted.watch).await.status);
+    assert_eq!(
+        (first.kind, first.retry_after),
+        (FailureKind::RateLimited, Some(3 * HOUR))
+    );
+
+    // Another session of the same profile: nothing is started for it.
+    let other = stage.session().await;
+    let submitted = stage.submit(other.id, "work").await;
+    let second = failure(outcome(submitted.watch).await.status);
+    assert_eq!(second.kind, FailureKind::RateLimited);
+    let left = second.retry_after.unwrap();
+    let reset = 3 * HOUR + Duration::from_secs(1);
+    assert!(left <= reset && left > 2 * HOUR, "{left:?}");
+    assert_eq!(stage.strings.opened(), 1);
+
+    // What one error says is not believed for long.
+    tokio::time::sleep(Duration::from_mins(15)).await;
+    let submitted = stage.submit(other.id, "work").await;
+    let run = stage.strings.next_run().await;
+    run.complete("works again");
+    assert_eq!(outcome(submitted.watch).await.status, Status::Completed);
+    let submitted = stage.submit(session.id, "work").await;
+    stage.strings.next_run().await.complete("here too");
+    assert_eq!(outcome(submitted.watch).await.status, Status::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_in_days_is_tried_within_hours() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let mut submitted = submit(&stage, session.id, "work").await;
+    stage.strings.next_run().await.end(limited(100 * HOUR));
+    until_parked(&mut submitted).await;
+    let parked_at = stage.now();
+    let run = stage.strings.next_run().await;
+    let waited = stage.now().duration_since(parked_at).as_hours();
+    assert_eq!(waited, 6);
+    // Still used up: it waits again, in the same turn.
+    run.end(limited(94 * HOUR));
+    until_parked(&mut submitted).await;
+    stage.strings.next_run().await.complete("at last");
+    let mut last = None;
+    while let Some(batch) = submitted.watch.next().await.unwrap() {
+        last = batch.last().map(|event| event.kind.clone());
+    }
+    assert!(matches!(last, Some(EventKind::Finished(end)) if end.status == Status::Completed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_turn_survives_a_restart() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let mut submitted = submit(&stage, session.id, "work").await;
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.say(0, "first half").await;
+    run.end(limited(HOUR));
+    until_parked(&mut submitted).await;
+    let stage = stage.restart().await;
+    // Whoever watched is not left hanging.
+    assert!(submitted.watch.next().await.unwrap().is_none());
+    let now = state_of(&stage, &submitted).await;
+    assert!(matches!(now, TurnState::Parked { .. }), "{now:?}");
+
+    assert_eq!(stage.engine.recover().await.unwrap(), 0, "it is not lost");
+    assert_eq!(stage.engine.resume_parked().await.unwrap(), 1);
+    let watch = stage.engine.watch(submitted.turn, 0).await.unwrap();
+    let next = stage.submit(session.id, "next").await;
+    let run = stage.strings.next_run().await;
+    assert_eq!(asked(&run), [Content::text("Continue where you left off.")]);
+    run.start().await;
+    run.say(0, "second half").await;
+    run.complete("second half");
+    let events = all_events(watch).await;
+    let seqs: Vec<_> = events.iter().map(|event| event.seq).collect();
+    assert!(seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+    let count =
+        |wanted: fn(&EventKind) -> bool| events.iter().filter(|event| wanted(&event.kind)).count();
+    assert_eq!(count(|kind| matches!(kind, EventKind::Started(_))), 1);
+    assert_eq!(count(|kind| matches!(kind, EventKind::Finished(_))), 1);
+    let Some(EventKind::Finished(end)) = events.last().map(|event| &event.kind) else {
+        panic!("no end")
+    };
+    assert_eq!(&*end.text, "first half\n\nsecond half");
+    // What came behind it runs behind it.
+    let run = stage.strings.next_run().await;
+    assert_eq!(asked(&run), [Content::text("next")]);
+    run.complete("");
+    assert_eq!(outcome(next.watch).await.status, Status::Completed);
+}
+
+/// A turn that has said something and waits.
+async fn parked(stage: &Stage) -> Submitted {
+    let session = stage.session().await;
+    let mut submitted = submit(stage, session.id, "work").await;
+    let run = stage.strings.next_run().await;
+    run.say(0, "so far").await;
+    run.end(limited(HOUR));
+    until_parked(&mut submitted).await;
+    submitted
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_turn_can_be_interrupted() {
+    let stage = Stage::new();
+    let turn = parked(&stage).await.turn;
+    stage.engine.interrupt(turn, false).await.unwrap();
+    let watch = stage.engine.watch(turn, 0).await.unwrap();
+    let end = outcome(watch).await;
+    assert_eq!((end.status, &*end.text), (Status::Interrupted, "so far"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_turn_that_nobody_waits_with_can_be_interrupted() {
+    let stage = Stage::new();
+    let turn = parked(&stage).await.turn;
+    let stage = stage.restart().await;
+    stage.engine.interrupt(turn, false).await.unwrap();
+    let watch = stage.engine.watch(turn, 0).await.unwrap();
+    let last = all_events(watch).await.pop().unwrap();
+    let EventKind::Finished(end) = last.kind else {
+        panic!("no end")
+    };
+    assert_eq!((end.status, &*end.text), (Status::Interrupted, "so far"));
+    let again = stage.engine.interrupt(turn, false).await;
+    assert!(matches!(again, Err(EngineError::NotRunning)), "{again:?}");
+}
+
+fn with_fallback(mode: Mode, fallback_mode: Mode) -> SessionSpec {
+    let spec = |profile: &str, mode| SessionSpec {
+        profile: profile.into(),
+        mode,
+        ..SessionSpec::new("puppet", "/project")
+    };
+    SessionSpec {
+        fallback: Some(Box::new(spec("second", fallback_mode))),
+        ..spec("first", mode)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fallback_profile_takes_over_with_what_was_said() {
+    let stage = Stage::new();
+    let session = stage
+        .session_with(with_fallback(Mode::Agent, Mode::Agent))
+        .await;
+    let submitted = submit(&stage, session.id, "hello").await;
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.emit(vec![bash()]).await;
+    run.say(0, "hi").await;
+    run.complete("hi");
+    outcome(submitted.watch).await;
+
+    let submitted = submit(&stage, session.id, "more").await;
+    stage.strings.next_run().await.end(limited(HOUR));
+    let run = stage.strings.next_run().await;
+    assert_eq!(&*run.spec.profile, "second");
+    assert_eq!(run.resumed, None, "another conversation of the agent's");
+    let roles: Vec<_> = run
+        .spec
+        .history
+        .iter()
+        .map(|message| message.role)
+        .collect();
+    assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
+    let told = &run.spec.history[1].parts;
+    assert!(matches!(&told[0], Part::ToolUse { name, .. } if &**name == "Bash"));
+    assert!(matches!(&told[1], Part::Content(Content::Text(text)) if &**text == "hi"));
+    assert_eq!(asked(&run), [Content::text("more")]);
+    run.complete("here");
+    assert_eq!(outcome(submitted.watch).await.status, Status::Completed);
+    let session = stage.engine.session(session.id).await.unwrap();
+    assert_eq!(&*session.spec.profile, "second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_takes_over_after_a_tool_nor_to_do_more_than_was_allowed() {
+    let stage = Stage::new();
+    let session = stage
+        .session_with(with_fallback(Mode::Agent, Mode::Agent))
+        .await;
+    let mut submitted = submit(&stage, session.id, "work").await;
+    let run = stage.strings.next_run().await;
+    run.emit(vec![bash()]).await;
+    run.end(limited(HOUR));
+    until_parked(&mut submitted).await;
+    let run = stage.strings.next_run().await;
+    assert_eq!(&*run.spec.profile, "first");
+    run.complete("");
+
+    let session = stage
+        .session_with(with_fallback(Mode::Model, Mode::Agent))
+        .await;
+    let submitted = stage.submit(session.id, "work").await;
+    stage.strings.next_run().await.end(limited(HOUR));
+    let end = outcome(submitted.watch).await;
+    assert!(matches!(end.status, Status::Failed(_)), "{end:?}");
+}

@@ -1,0 +1,535 @@
+//! Sessions, callers, agents and a clock, moved by chance, with the little that must be known to
+//! say afterwards whether all was well.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use angelia_backends::store::MemoryStore;
+use angelia_core::{
+    engine::{Engine, EngineError, Limits, NewSession, Parts, RequestKey, Watch},
+    model::{
+        Budgets, Content, Decision, Origin, SessionId, SessionSpec, Status, TurnEvent, TurnId,
+        TurnOptions, TurnState, Verdict,
+    },
+    ports::{Approvals, Clock, Page, Store},
+    task::Tasks,
+};
+use angelia_testkit::puppet::{Puppet, Strings};
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+use crate::{
+    actor::{Acting, Moved},
+    check,
+    dice::Dice,
+    mortal::Mortal,
+};
+
+const SESSIONS: usize = 4;
+
+/// How often the rare things happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    turns: usize,
+    crashes: usize,
+    repeats: usize,
+    parked: usize,
+    lost: usize,
+    partial: usize,
+    timeouts: usize,
+    decided: usize,
+    answered: usize,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.turns += other.turns;
+        self.crashes += other.crashes;
+        self.repeats += other.repeats;
+        self.parked += other.parked;
+        self.lost += other.lost;
+        self.partial += other.partial;
+        self.timeouts += other.timeouts;
+        self.decided += other.decided;
+        self.answered += other.answered;
+    }
+
+    pub(crate) fn is_rich(&self) -> bool {
+        let rare = [
+            self.crashes,
+            self.repeats,
+            self.parked,
+            self.lost,
+            self.partial,
+            self.timeouts,
+            self.decided,
+            self.answered,
+        ];
+        self.turns > 1_000 && rare.iter().all(|count| *count > 20)
+    }
+}
+
+struct WorldClock {
+    began: Instant,
+    count: AtomicU64,
+}
+
+impl Clock for WorldClock {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::from_second(1_700_000_000).unwrap() + self.began.elapsed()
+    }
+
+    fn fresh_uuid(&self) -> Uuid {
+        Uuid::from_u64_pair(self.count.fetch_add(1, Ordering::Relaxed), 1)
+    }
+}
+
+/// One life of the engine.
+struct Life {
+    engine: Engine,
+    strings: Strings,
+    store: Arc<Mortal>,
+    tasks: Tasks,
+}
+
+struct Viewer {
+    watch: Watch,
+    after: u64,
+    resumed: bool,
+}
+
+pub(crate) struct World {
+    seed: u64,
+    dice: Dice,
+    disk: Arc<dyn Store>,
+    clock: Arc<WorldClock>,
+    life: Option<Life>,
+    sessions: Vec<SessionId>,
+    turns: Vec<TurnId>,
+    /// How many requests there were: no two are the same.
+    asked: usize,
+    /// Key → what was asked under it, where, and the turn it became.
+    keys: HashMap<String, (usize, SessionId, TurnId)>,
+    acting: Vec<Acting>,
+    viewers: Vec<Viewer>,
+    /// Turns that a crash has ended: they never run again.
+    lost: HashSet<TurnId>,
+    /// Turns that were parked when a life began.
+    resumed: HashSet<TurnId>,
+    tally: Tally,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            dice: Dice::new(seed),
+            disk: Arc::new(MemoryStore::new()),
+            clock: Arc::new(WorldClock {
+                began: Instant::now(),
+                count: AtomicU64::new(1),
+            }),
+            life: None,
+            sessions: Vec::new(),
+            turns: Vec::new(),
+            asked: 0,
+            keys: HashMap::new(),
+            acting: Vec::new(),
+            viewers: Vec::new(),
+            lost: HashSet::new(),
+            resumed: HashSet::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    fn engine(&self) -> Engine {
+        self.life.as_ref().unwrap().engine.clone()
+    }
+
+    pub(crate) async fn step(&mut self) {
+        if self.life.is_none() {
+            self.begin().await;
+        }
+        match self.dice.below(64) {
+            0..=5 => self.submit().await,
+            6 | 7 => self.repeat().await,
+            8 | 9 => self.interrupt().await,
+            10..=13 => self.decide().await,
+            14 => self.steer().await,
+            15..=17 => self.answer_call().await,
+            18 => self.look().await,
+            19..=24 => self.pass_time().await,
+            25 if self.dice.one_in(6) => self.crash().await,
+            _ => self.act().await,
+        }
+        self.notice_runs().await;
+    }
+
+    async fn begin(&mut self) {
+        let (puppet, strings) = Puppet::new();
+        let store = Arc::new(Mortal::new(Arc::clone(&self.disk)));
+        let tasks = Tasks::new();
+        let limits = Limits {
+            max_live: 3,
+            max_queued_turns: 4,
+            ..Limits::default()
+        };
+        let engine = Engine::new(Parts {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            executors: vec![puppet],
+            limits,
+            tasks: tasks.clone(),
+        });
+        self.tally.lost += engine.recover().await.unwrap();
+        for turn in self.disk.parked_turns(None).await.unwrap() {
+            self.resumed.insert(turn.id);
+        }
+        engine.resume_parked().await.unwrap();
+        self.life = Some(Life {
+            engine,
+            strings,
+            store,
+            tasks,
+        });
+        while self.sessions.len() < SESSIONS {
+            let number = self.sessions.len();
+            self.sessions.push(self.new_session(number).await);
+        }
+    }
+
+    async fn new_session(&self, number: usize) -> SessionId {
+        let mut spec = SessionSpec::new("puppet", "/project");
+        spec.profile = format!("profile-{number}").into();
+        spec.resume = number != 1;
+        if number.is_multiple_of(2) {
+            spec.budgets = Budgets {
+                time: Some(Duration::from_mins(5)),
+                tools: Some(6),
+                cost_usd: Some(2.0),
+                resumes: u32::try_from(number).unwrap(),
+            };
+        }
+        let new = NewSession {
+            spec,
+            title: None,
+            name: None,
+        };
+        self.engine().create_session(new).await.unwrap().id
+    }
+
+    async fn submit(&mut self) {
+        self.asked += 1;
+        let number = self.asked;
+        let session = *self.dice.pick(&self.sessions).unwrap();
+        let key = self.dice.one_in(2).then(|| format!("key-{number}"));
+        self.submit_as(session, number, key).await;
+    }
+
+    async fn submit_as(&mut self, session: SessionId, number: usize, key: Option<String>) {
+        let options = TurnOptions {
+            can_ask: !self.dice.one_in(4),
+            can_park: !self.dice.one_in(3),
+            ..TurnOptions::new(Origin::Remote)
+        };
+        let request = key.as_ref().map(|key| RequestKey {
+            caller: "world".into(),
+            key: key.as_str().into(),
+            input: None,
+            window: Duration::from_hours(24 * 365),
+        });
+        let input = vec![Content::text(format!("{number}"))];
+        let submitted = (self.engine())
+            .submit_once(session, input, options, request)
+            .await;
+        let submitted = match submitted {
+            Ok(submitted) => submitted,
+            Err(EngineError::QueueFull { .. }) => return,
+            Err(error) => panic!("story {}: {error}", self.seed),
+        };
+        if let Some(key) = key {
+            let known = self
+                .keys
+                .entry(key)
+                .or_insert((number, session, submitted.turn));
+            assert_eq!(known.2, submitted.turn, "story {}: run twice", self.seed);
+            if submitted.repeats {
+                self.tally.repeats += 1;
+                return;
+            }
+        }
+        assert!(!submitted.repeats);
+        self.turns.push(submitted.turn);
+        self.viewers.push(Viewer {
+            watch: submitted.watch,
+            after: 0,
+            resumed: false,
+        });
+    }
+
+    /// The same request again, or another one under its key.
+    async fn repeat(&mut self) {
+        let mut keys: Vec<&String> = self.keys.keys().collect();
+        keys.sort();
+        let Some(key) = self.dice.pick(&keys).map(|key| (*key).clone()) else {
+            return;
+        };
+        let (number, session, _) = self.keys[&key];
+        if !self.dice.one_in(4) {
+            return self.submit_as(session, number, Some(key)).await;
+        }
+        let request = RequestKey {
+            caller: "world".into(),
+            key: key.as_str().into(),
+            input: None,
+            window: Duration::from_hours(24 * 365),
+        };
+        let input = vec![Content::text("something else")];
+        let options = TurnOptions::new(Origin::Remote);
+        let refused = (self.engine())
+            .submit_once(session, input, options, Some(request))
+            .await;
+        let expected = matches!(
+            refused,
+            Err(EngineError::KeyReused(_) | EngineError::QueueFull { .. })
+        );
+        assert!(expected, "story {}: {refused:?}", self.seed);
+    }
+
+    async fn interrupt(&mut self) {
+        let recent = self.turns.len().saturating_sub(12);
+        if let Some(turn) = self.dice.pick(&self.turns[recent..]).copied() {
+            let kill = self.dice.one_in(3);
+            match self.engine().interrupt(turn, kill).await {
+                Ok(()) | Err(EngineError::NotRunning) => {}
+                Err(error) => panic!("story {}: {error}", self.seed),
+            }
+        }
+    }
+
+    async fn decide(&mut self) {
+        let page = Page::first(64);
+        let pending = self.disk.approvals(Approvals::Pending, page).await.unwrap();
+        let Some(record) = self.dice.pick(&pending) else {
+            return;
+        };
+        let verdicts = [
+            Verdict::Once,
+            Verdict::Session,
+            Verdict::Deny,
+            Verdict::Stop,
+        ];
+        let verdict = *self.dice.pick(&verdicts).unwrap();
+        let decision = Decision::new(verdict, "world");
+        match self.engine().decide(record.approval.id, decision).await {
+            Ok(()) => self.tally.decided += 1,
+            Err(EngineError::NotPending) => {}
+            Err(error) => panic!("story {}: {error}", self.seed),
+        }
+    }
+
+    async fn steer(&mut self) {
+        let Some(turn) = self.dice.pick(&self.acting).map(|acting| acting.turn) else {
+            return;
+        };
+        let input = vec![Content::text("also this")];
+        let options = TurnOptions::new(Origin::Remote);
+        match self.engine().steer(turn, input, options).await {
+            Ok(angelia_core::engine::Steering::Queued(submitted)) => {
+                self.turns.push(submitted.turn);
+            }
+            Ok(_) | Err(EngineError::NotRunning | EngineError::QueueFull { .. }) => {}
+            Err(error) => panic!("story {}: {error}", self.seed),
+        }
+    }
+
+    async fn answer_call(&mut self) {
+        let called = |acting: &Acting| Some((acting.turn, acting.waiting_call()?.clone()));
+        let called: Vec<_> = self.acting.iter().filter_map(called).collect();
+        let Some((turn, id)) = self.dice.pick(&called).cloned() else {
+            return;
+        };
+        match self
+            .engine()
+            .give_tool_result(turn, id, true, Vec::new())
+            .await
+        {
+            Ok(()) => self.tally.answered += 1,
+            Err(EngineError::NotRunning) => {}
+            Err(error) => panic!("story {}: {error}", self.seed),
+        }
+    }
+
+    /// Somebody begins to watch, from anywhere in a turn.
+    async fn look(&mut self) {
+        let recent = self.turns.len().saturating_sub(8);
+        if let Some(turn) = self.dice.pick(&self.turns[recent..]).copied() {
+            let after = self.dice.below(6) as u64;
+            let watch = self.engine().watch(turn, after).await.unwrap();
+            // What is no longer in memory comes from the store, without its deltas.
+            self.viewers.push(Viewer {
+                watch,
+                after,
+                resumed: true,
+            });
+        }
+    }
+
+    async fn pass_time(&mut self) {
+        let seconds = [1, 5, 45, 100, 200, 700, 4_000, 30_000];
+        let index = self.dice.below(seconds.len());
+        // Mostly a moment: else every clock would ring before anything happens.
+        let index = if self.dice.one_in(6) {
+            index
+        } else {
+            index.min(1)
+        };
+        sleep(Duration::from_secs(seconds[index])).await;
+    }
+
+    async fn act(&mut self) {
+        if self.acting.is_empty() {
+            return;
+        }
+        let index = self.dice.below(self.acting.len());
+        match self.acting[index].act(&mut self.dice).await {
+            Moved::On => {}
+            Moved::Ended => drop(self.acting.swap_remove(index)),
+            Moved::Limited => {
+                self.tally.parked += 1;
+                drop(self.acting.swap_remove(index));
+            }
+        }
+    }
+
+    /// Takes up what agents are asked to run: one turn of a session at a time, and none that a
+    /// crash has ended.
+    async fn notice_runs(&mut self) {
+        // Whatever is under way comes to where it waits.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        self.acting.retain(|acting| !acting.is_over());
+        let Some(life) = &self.life else { return };
+        while let Some(run) = life.strings.try_next_run() {
+            if run.is_given_up() {
+                continue;
+            }
+            let acting = Acting::new(run);
+            assert!(
+                !self.lost.contains(&acting.turn),
+                "story {}: a lost turn runs again",
+                self.seed
+            );
+            let twice = |other: &Acting| other.session == acting.session && !other.is_over();
+            assert!(
+                !self.acting.iter().any(twice),
+                "story {}: two turns of one session",
+                self.seed
+            );
+            self.acting.push(acting);
+        }
+    }
+
+    /// The process is killed: nothing more is written, and everybody is gone.
+    async fn crash(&mut self) {
+        self.tally.crashes += 1;
+        self.check_viewers(false).await;
+        let life = self.life.take().unwrap();
+        for id in &self.turns {
+            let turn = self.disk.turn(*id).await.unwrap().unwrap();
+            let parked = matches!(turn.state, TurnState::Parked { .. });
+            if turn.state.outcome().is_none() && !parked {
+                self.lost.insert(*id);
+            }
+        }
+        life.store.kill().await;
+        self.acting.clear();
+        life.tasks.shutdown(Duration::from_mins(10)).await;
+    }
+
+    /// Reads what viewers can see by now; at the end of a life to its end.
+    async fn check_viewers(&mut self, to_the_end: bool) {
+        for mut viewer in std::mem::take(&mut self.viewers) {
+            let mut events: Vec<TurnEvent> = Vec::new();
+            loop {
+                let next = tokio::time::timeout(Duration::ZERO, viewer.watch.next()).await;
+                match next {
+                    Ok(Ok(Some(batch))) => events.extend_from_slice(&batch),
+                    Ok(Err(error)) => panic!("story {}: {error}", self.seed),
+                    Err(waits) if to_the_end => panic!("story {}: {waits}", self.seed),
+                    Ok(Ok(None)) | Err(_) => break,
+                }
+            }
+            let resumed = viewer.resumed
+                || events
+                    .first()
+                    .is_some_and(|event| self.resumed.contains(&event.turn));
+            check::seen(&events, viewer.after, resumed, self.seed);
+        }
+    }
+
+    /// Lets everything come to its end, and looks at all of it.
+    pub(crate) async fn finish(mut self) -> Tally {
+        if self.life.is_none() {
+            self.begin().await;
+        }
+        for _ in 0..2_000 {
+            self.notice_runs().await;
+            for acting in &mut self.acting {
+                acting.complete();
+            }
+            sleep(Duration::from_mins(30)).await;
+            if self.all_ended().await {
+                break;
+            }
+        }
+        self.check_viewers(true).await;
+        self.check_turns().await;
+        let pending = self.disk.approvals(Approvals::Pending, Page::first(9));
+        assert!(pending.await.unwrap().is_empty(), "story {}", self.seed);
+        let life = self.life.take().unwrap();
+        assert!(life.tasks.shutdown(Duration::from_mins(10)).await);
+        let (opened, closed) = (life.strings.opened(), life.strings.closed());
+        assert_eq!(opened, closed, "story {}: an agent is left", self.seed);
+        self.tally.turns = self.turns.len();
+        self.tally
+    }
+
+    async fn all_ended(&self) -> bool {
+        for id in &self.turns {
+            let turn = self.disk.turn(*id).await.unwrap().unwrap();
+            if turn.state.outcome().is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn check_turns(&mut self) {
+        for id in &self.turns {
+            let turn = self.disk.turn(*id).await.unwrap().unwrap();
+            let events = self.disk.replay(*id, 0, usize::MAX).await.unwrap();
+            check::kept(&turn, &events, self.seed);
+            let outcome = turn.state.outcome().unwrap();
+            match &outcome.status {
+                Status::Partial => self.tally.partial += 1,
+                Status::Failed(failure)
+                    if failure.kind == angelia_core::model::FailureKind::Timeout =>
+                {
+                    self.tally.timeouts += 1;
+                }
+                _ => {}
+            }
+            if self.lost.contains(id) {
+                assert_eq!(&*outcome.reason, "owner died", "story {}", self.seed);
+            }
+        }
+    }
+}

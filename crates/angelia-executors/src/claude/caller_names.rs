@@ -1,0 +1,142 @@
+//! What the caller's tools are called and look like on the program's side. Callers choose names and
+//! schemas freely; the program takes only some, and drops every tool for the sake of a bad one.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+    ser::SerializeMap as _,
+};
+use serde_json::value::{RawValue, to_raw_value};
+use sha2::{Digest as _, Sha256};
+
+/// Every tool of the caller, in the program's rules.
+pub(crate) const PREFIX: &str = "mcp__client";
+
+/// Of names as the model's API takes them, prefix included.
+const LONGEST: usize = 64;
+
+/// How the model sees a caller's tool.
+pub(crate) fn native_name(name: &str) -> String {
+    format!("{PREFIX}__{}", legal_name(name))
+}
+
+/// The name by which the program is told of a tool: the same where that can be, and otherwise
+/// always the same.
+pub(crate) fn legal_name(name: &str) -> Cow<'_, str> {
+    const ROOM: usize = LONGEST - PREFIX.len() - 2;
+    let is_legal = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if !name.is_empty() && name.len() <= ROOM && name.chars().all(is_legal) {
+        return Cow::Borrowed(name);
+    }
+    let hash = format!("{:x}", Sha256::digest(name.as_bytes()));
+    let mark = &hash[..8];
+    let letters = name.chars().take(ROOM - mark.len() - 1);
+    let legal = letters.map(|letter| if is_legal(letter) { letter } else { '_' });
+    Cow::Owned(format!("{}_{mark}", legal.collect::<String>()))
+}
+
+/// A schema that says of itself that it is an object's. One that does already keeps its bytes: the
+/// order of its keys is part of what the model sees.
+pub(crate) fn object_schema(schema: &RawValue) -> Cow<'_, RawValue> {
+    let fields: Fields<'_> = serde_json::from_str(schema.get()).unwrap_or_default();
+    let is_object =
+        |(name, value): &(Cow<'_, str>, &RawValue)| name == "type" && value.get() == "\"object\"";
+    if fields.0.iter().any(is_object) {
+        return Cow::Borrowed(schema);
+    }
+    match to_raw_value(&fields) {
+        Ok(object) => Cow::Owned(object),
+        // Writing text into memory cannot fail.
+        Err(_) => Cow::Borrowed(schema),
+    }
+}
+
+/// The fields of an object, in their order.
+#[derive(Default)]
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+                    fields.push((Cow::Owned(name), value));
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Read).map(Self)
+    }
+}
+
+/// With the type of an object, whatever was there.
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", "object")?;
+        for (name, value) in self.0.iter().filter(|(name, _)| name != "type") {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_can_be_taken_is_kept() {
+        assert_eq!(legal_name("get_weather-2"), "get_weather-2");
+        assert_eq!(native_name("Bash"), "mcp__client__Bash");
+        assert_eq!(native_name("mcp__a__b"), "mcp__client__mcp__a__b");
+    }
+
+    #[test]
+    fn any_other_becomes_one_of_its_own() {
+        let long = "x".repeat(52);
+        let longer = "x".repeat(53);
+        let names = ["my.tool", "my:tool", "wetter für", "", &long, &longer];
+        let legal: Vec<String> = names.iter().map(|name| native_name(name)).collect();
+        for (index, name) in legal.iter().enumerate() {
+            assert!(name.len() <= LONGEST, "{name}");
+            assert!(
+                name.chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter)),
+                "{name}"
+            );
+            assert!(!legal[..index].contains(name), "{name}");
+        }
+        assert_eq!(legal_name("my.tool"), legal_name("my.tool"));
+    }
+
+    #[test]
+    fn every_schema_is_an_objects() {
+        let becomes = |schema: &str| {
+            let raw: Box<RawValue> = serde_json::from_str(schema).unwrap();
+            object_schema(&raw).get().to_owned()
+        };
+        let good = r#"{"b": 1, "type":"object", "a": 2}"#;
+        assert_eq!(becomes(good), good);
+        assert_eq!(becomes("{}"), r#"{"type":"object"}"#);
+        assert_eq!(
+            becomes(r#"{"z":{"b":1, "a":2},"a":[]}"#),
+            r#"{"type":"object","z":{"b":1, "a":2},"a":[]}"#
+        );
+        assert_eq!(
+            becomes(r#"{"type":["object","null"],"x":1}"#),
+            r#"{"type":"object","x":1}"#
+        );
+        assert_eq!(becomes("[1]"), r#"{"type":"object"}"#);
+    }
+}

@@ -1,0 +1,160 @@
+//! What MCP servers ask by way of the server: forms, and the approval of their tools.
+
+use std::sync::Arc;
+
+use angelia_core::model::{Answer, Question, QuestionOption};
+use serde_json::{Map, Value, value::RawValue};
+
+use crate::codex::protocol::asked::{Const, ElicitParams, FormSchema, Property};
+
+/// One field of a form.
+#[derive(Debug)]
+pub(crate) struct Field {
+    name: Box<str>,
+    /// The question that was made of it.
+    question: Arc<str>,
+    kind: Kind,
+    required: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Text,
+    Number,
+    Boolean,
+    Several,
+}
+
+/// The fields of a form, and a question for each; both empty if there is nothing to fill in.
+pub(crate) fn form(message: &str, schema: Option<&FormSchema<'_>>) -> (Vec<Field>, Vec<Question>) {
+    let properties = schema.and_then(|schema| schema.properties.0.as_ref());
+    let required = schema.and_then(|schema| schema.required.0.as_ref());
+    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| **one == *name));
+    let count = properties.map_or(0, std::collections::BTreeMap::len);
+    let mut fields = Vec::new();
+    let mut questions = Vec::new();
+    for (name, property) in properties.into_iter().flatten() {
+        let property = property.0.as_ref();
+        let label =
+            property.and_then(|property| property.description.as_str().or(property.title.as_str()));
+        let label = label.unwrap_or(name);
+        // One field is what the message asks for; several need their own words.
+        let text: Arc<str> = match (count, message.trim()) {
+            (1, message) if !message.is_empty() => message.into(),
+            (_, "") => label.into(),
+            (_, message) => format!("{message} ({label})").into(),
+        };
+        let kind = property.map_or(Kind::Text, kind);
+        questions.push(Question {
+            text: Arc::clone(&text),
+            header: name.as_str().into(),
+            options: property.map(options).unwrap_or_default(),
+            multiple: matches!(kind, Kind::Several),
+        });
+        fields.push(Field {
+            name: name.as_str().into(),
+            question: text,
+            kind,
+            required: is_required(name),
+        });
+    }
+    (fields, questions)
+}
+
+fn kind(property: &Property<'_>) -> Kind {
+    match property.kind.as_str() {
+        Some("number" | "integer") => Kind::Number,
+        Some("boolean") => Kind::Boolean,
+        Some("array") => Kind::Several,
+        _ => Kind::Text,
+    }
+}
+
+fn options(property: &Property<'_>) -> Vec<QuestionOption> {
+    let option = |label: &str, description: &str| QuestionOption {
+        label: label.into(),
+        description: description.into(),
+    };
+    let titled = |one: &Const<'_>| {
+        Some(option(
+            one.value.as_str()?,
+            one.title.as_str().unwrap_or(""),
+        ))
+    };
+    let items = property.items.0.as_ref();
+    let plain = [Some(&property.options), items.map(|items| &items.options)];
+    let with_titles = [Some(&property.one_of), items.map(|items| &items.any_of)];
+    let mut options: Vec<QuestionOption> = (plain.into_iter().flatten())
+        .flat_map(|all| all.0.iter().flatten())
+        .map(|label| option(label, ""))
+        .collect();
+    options.extend(
+        (with_titles.into_iter().flatten())
+            .flat_map(|all| all.0.iter().flatten())
+            .filter_map(titled),
+    );
+    if options.is_empty() && property.kind.as_str() == Some("boolean") {
+        options = vec![option("true", ""), option("false", "")];
+    }
+    options
+}
+
+/// The form, filled in; `None`: something that it must have is missing.
+pub(super) fn content(fields: &[Field], answers: &[Answer]) -> Option<Map<String, Value>> {
+    let mut content = Map::new();
+    for field in fields {
+        let given = answers
+            .iter()
+            .find(|given| given.question == field.question);
+        match given {
+            Some(given) => {
+                content.insert(field.name.to_string(), field.kind.value(&given.answer));
+            }
+            None if field.required => return None,
+            None => {}
+        }
+    }
+    (!content.is_empty()).then_some(content)
+}
+
+impl Kind {
+    /// What is not of the kind stays text: the MCP server will say so.
+    fn value(self, answer: &str) -> Value {
+        let text = answer.trim();
+        match self {
+            Self::Text => answer.into(),
+            Self::Number => match serde_json::from_str::<Value>(text) {
+                Ok(value @ Value::Number(_)) => value,
+                _ => answer.into(),
+            },
+            Self::Boolean => match &*text.to_ascii_lowercase() {
+                "true" | "yes" | "y" => true.into(),
+                "false" | "no" | "n" => false.into(),
+                _ => answer.into(),
+            },
+            Self::Several => text.split(',').map(str::trim).collect(),
+        }
+    }
+}
+
+/// Which of the calls of this server's tools that run is asked about. The request names it only in
+/// its words; its arguments settle it where they do not.
+pub(crate) fn tool_of<T: Copy>(
+    params: &ElicitParams<'_>,
+    running: &[(T, &str, &RawValue)],
+) -> Option<T> {
+    let message = params.message.as_str().unwrap_or_default();
+    let wanted = params.meta.0.as_ref().and_then(|meta| meta.tool_params);
+    let parse = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).ok();
+    let wanted = wanted.and_then(parse);
+    let named = |(_, tool, _): &&(T, &str, &RawValue)| message.contains(&format!("\"{tool}\""));
+    let same =
+        |(_, _, arguments): &&(T, &str, &RawValue)| wanted.is_some() && parse(arguments) == wanted;
+    let mut candidates = running.iter().filter(named).filter(same);
+    let found = candidates.next().or_else(|| running.iter().find(named));
+    let alone = || match running {
+        [one] => Some(one),
+        _ => None,
+    };
+    found.or_else(alone).map(|(which, ..)| *which)
+}

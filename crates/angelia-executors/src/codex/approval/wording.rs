@@ -1,0 +1,336 @@
+//! What people read before they decide: never empty, and never less than what will happen.
+
+use std::{fmt::Write as _, path::Path, sync::Arc};
+
+use angelia_core::model::{
+    ApprovalKind, ApprovalRequest, Permissions, Question, QuestionOption, RawJson, RuleAnswer,
+    ToolClass, ToolId,
+};
+use serde_json::{json, value::RawValue};
+
+use super::AskedWords;
+use crate::{
+    codex::{
+        patch::Changes,
+        protocol::asked::{AskParams, ElicitParams, InputParams, Permissions as Wanted},
+        shell,
+        tool::{self, keyed, to_raw},
+    },
+    prose::{cut, first_line},
+};
+
+/// Input that we do not know how to show otherwise is shown up to here.
+const INPUT: usize = 2000;
+
+/// For whom the words are, and by whom they are asked.
+#[derive(Debug)]
+pub(crate) struct Asker<'a> {
+    pub(crate) cwd: &'a Path,
+    pub(crate) permissions: &'a Permissions,
+    pub(crate) by_sub_agent: bool,
+    pub(crate) tool_id: Option<ToolId>,
+}
+
+/// Lines of a detail.
+struct Lines(String);
+
+impl Lines {
+    fn line(&mut self, label: &str, value: &str) {
+        if !value.trim().is_empty() {
+            let _infallible = writeln!(self.0, "{label}{value}");
+        }
+    }
+
+    fn finish(mut self) -> Arc<str> {
+        self.0.truncate(self.0.trim_end().len());
+        self.0.into()
+    }
+}
+
+impl Asker<'_> {
+    fn request(
+        &self,
+        name: &str,
+        class: ToolClass,
+        title: &str,
+        lines: Lines,
+        input: RawJson,
+    ) -> ApprovalRequest {
+        let title = first_line(title).map_or_else(|| name.into(), Into::into);
+        ApprovalRequest {
+            key: "".into(),
+            kind: ApprovalKind::Tool,
+            tool_id: self.tool_id.clone(),
+            tool_name: name.into(),
+            class,
+            subject: None,
+            title,
+            detail: lines.finish(),
+            input,
+        }
+    }
+
+    /// The directory is always there, and the rest as far as it is known.
+    fn tail(&self, lines: &mut Lines, cwd: Option<&str>, reason: Option<&str>) {
+        let cwd = cwd.filter(|cwd| !cwd.trim().is_empty());
+        match cwd {
+            Some(cwd) => lines.line("in ", cwd),
+            None => lines.line("in ", &self.cwd.to_string_lossy()),
+        }
+        lines.line("asked because: ", reason.unwrap_or_default());
+        if self.by_sub_agent {
+            lines.line("", "by a sub-agent");
+        }
+    }
+
+    /// A command, input for a running one, or an address on the network; `None`: it does not say
+    /// which. `known`: the command and the directory of its item.
+    pub(crate) fn command(
+        &self,
+        params: &AskParams<'_>,
+        raw: &RawValue,
+        known: (Option<&str>, Option<&str>),
+    ) -> Option<ApprovalRequest> {
+        let command = params.command.as_str().or(known.0);
+        let command = command
+            .map(shell::script)
+            .filter(|text| !text.trim().is_empty());
+        let cwd = params.cwd.as_str().or(known.1);
+        let reason = params.reason.as_str();
+        let mut lines = Lines(String::new());
+        lines.line("", command.as_deref().unwrap_or_default());
+        if let Some(more) = params
+            .additional_permissions
+            .filter(|raw| raw.get() != "null")
+        {
+            lines.line("also gets: ", &cut(more.get(), INPUT));
+        }
+        if let Some(network) = &params.network_approval_context.0 {
+            let host = network.host.as_str().unwrap_or("an unknown host");
+            let protocol = network.protocol.as_str().unwrap_or("network");
+            lines.line("reaches: ", &format!("{host} ({protocol})"));
+            self.tail(&mut lines, cwd, reason);
+            let title = format!("network access to {host}");
+            let input = raw.to_owned().into();
+            let mut request = self.request("network", ToolClass::Other, &title, lines, input);
+            request.subject = Some(host.into());
+            return Some(request);
+        }
+        if params.kind.as_str().is_some_and(|kind| kind != "command") {
+            lines.line("asked for: ", &cut(raw.get(), INPUT));
+            self.tail(&mut lines, cwd, reason);
+            let title = "type into a running command";
+            let input = raw.to_owned().into();
+            let class = ToolClass::Execute;
+            let mut request = self.request("write_stdin", class, title, lines, input);
+            // A yes for the session is for exactly this.
+            request.subject = Some(raw.get().into());
+            return Some(request);
+        }
+        let command = command?;
+        self.tail(&mut lines, cwd, reason);
+        let input = to_raw(&json!({"command": command, "cwd": cwd}));
+        let mut request = self.request(tool::SHELL, ToolClass::Execute, &command, lines, input);
+        request.subject = Some((*command).into());
+        Some(request)
+    }
+
+    pub(crate) fn patch(
+        &self,
+        params: &AskParams<'_>,
+        changes: &Changes,
+        input: RawJson,
+    ) -> ApprovalRequest {
+        let mut lines = Lines(String::new());
+        lines.line("", &changes.counts());
+        lines.line("", &changes.list());
+        let root = params.grant_root.as_str();
+        if let Some(root) = root {
+            lines.line("also wants to write below: ", root);
+        }
+        self.tail(&mut lines, None, params.reason.as_str());
+        let title = changes.title();
+        let mut request = self.request(tool::PATCH, ToolClass::Edit, &title, lines, input);
+        let paths: Vec<&str> = changes.paths().chain(root).collect();
+        request.subject = self.subject(&request, &paths);
+        request
+    }
+
+    /// The rules look at one path, a patch may have several: they get to see the one they are
+    /// strictest about. Where they would ask, it is all of them together, so that a yes for the
+    /// session means exactly these.
+    fn subject(&self, request: &ApprovalRequest, paths: &[&str]) -> Option<Arc<str>> {
+        let answer = |subject: Option<Arc<str>>| {
+            let probe = ApprovalRequest {
+                subject,
+                ..request.clone()
+            };
+            self.permissions.answer(&probe, self.cwd)
+        };
+        if let [one] = paths {
+            return Some((*one).into());
+        }
+        let mut asks = false;
+        for path in paths {
+            match answer(Some((*path).into())) {
+                RuleAnswer::Deny(_) => return Some((*path).into()),
+                RuleAnswer::Ask => asks = true,
+                RuleAnswer::Allow => {}
+            }
+        }
+        if !asks {
+            return paths.first().map(|path| (*path).into());
+        }
+        let together: Arc<str> = paths.join("\n").into();
+        (answer(Some(Arc::clone(&together))) == RuleAnswer::Ask).then_some(together)
+    }
+
+    pub(crate) fn permissions(&self, params: &AskParams<'_>, wanted: &RawValue) -> ApprovalRequest {
+        let parsed: Wanted<'_> = serde_json::from_str(wanted.get()).unwrap_or_default();
+        let mut all = Vec::new();
+        let network = parsed
+            .network
+            .0
+            .as_ref()
+            .and_then(|network| network.enabled.get());
+        if network == Some(true) {
+            all.push("network".to_owned());
+        }
+        if let Some(files) = &parsed.file_system.0 {
+            let mut told = |access: &str, paths: &[crate::lenient::Text<'_>]| {
+                all.extend(paths.iter().map(|path| format!("{access} {}", &**path)));
+            };
+            told("read", files.read.0.as_deref().unwrap_or_default());
+            told("write", files.write.0.as_deref().unwrap_or_default());
+            for entry in files.entries.0.iter().flatten() {
+                let path = entry.path.map_or("anything", RawValue::get);
+                all.push(format!(
+                    "{} {path}",
+                    entry.access.as_str().unwrap_or("access")
+                ));
+            }
+        }
+        let mut lines = Lines(String::new());
+        for one in &all {
+            lines.line("", one);
+        }
+        lines.line("asked for: ", &cut(wanted.get(), INPUT));
+        self.tail(&mut lines, params.cwd.as_str(), params.reason.as_str());
+        let title = match &*all {
+            [] => "wider permissions".to_owned(),
+            [first, ..] => format!(
+                "wider permissions: {first}{}",
+                if all.len() > 1 { " …" } else { "" }
+            ),
+        };
+        let input = keyed("permissions", wanted);
+        let mut request = self.request(
+            "request_permissions",
+            ToolClass::Other,
+            &title,
+            lines,
+            input,
+        );
+        request.subject = Some(wanted.get().into());
+        request
+    }
+
+    /// Questions to a person; `None`: there is none in it. With it, their ids.
+    pub(crate) fn input(&self, raw: &RawValue) -> Option<(ApprovalRequest, Vec<AskedWords>)> {
+        let parsed: InputParams<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let asked = parsed.questions.0.unwrap_or_default();
+        let mut questions = Vec::new();
+        let mut ids = Vec::new();
+        for one in &asked {
+            let text = one.question.as_str().filter(|text| !text.trim().is_empty());
+            let (Some(text), Some(id)) = (text, one.id.as_str()) else {
+                continue;
+            };
+            let text: Arc<str> = text.into();
+            let options = one.options.0.iter().flatten().filter_map(|option| {
+                Some(QuestionOption {
+                    label: option.label.as_str()?.into(),
+                    description: option.description.as_str().unwrap_or_default().into(),
+                })
+            });
+            questions.push(Question {
+                text: Arc::clone(&text),
+                header: one.header.as_str().unwrap_or_default().into(),
+                options: options.collect(),
+                multiple: false,
+            });
+            ids.push((Box::from(id), text));
+        }
+        let input = raw.to_owned().into();
+        let request = self.questions("request_user_input", questions, input)?;
+        Some((request, ids))
+    }
+
+    pub(crate) fn questions(
+        &self,
+        name: &str,
+        questions: Vec<Question>,
+        input: RawJson,
+    ) -> Option<ApprovalRequest> {
+        let title = Arc::clone(&questions.first()?.text);
+        let mut lines = Lines(spell(&questions));
+        if self.by_sub_agent {
+            lines.line("", "by a sub-agent");
+        }
+        let mut request = self.request(name, ToolClass::Other, &title, lines, input);
+        request.kind = ApprovalKind::Question(questions.into());
+        Some(request)
+    }
+
+    /// A tool of somebody's MCP server, or an address that it wants opened.
+    pub(crate) fn consent(
+        &self,
+        params: &ElicitParams<'_>,
+        raw: &RawValue,
+        tool: Option<&str>,
+    ) -> ApprovalRequest {
+        let server = params.server_name.as_str().unwrap_or("unknown");
+        let message = params.message.as_str().unwrap_or_default();
+        let meta = params.meta.0.as_ref();
+        let arguments = meta.and_then(|meta| meta.tool_params);
+        let mut lines = Lines(String::new());
+        lines.line("", message);
+        lines.line("opens: ", params.url.as_str().unwrap_or_default());
+        let about = meta.and_then(|meta| meta.tool_description.as_str());
+        lines.line("for: ", about.unwrap_or_default());
+        if let Some(arguments) = arguments {
+            lines.line("with: ", &cut(arguments.get(), INPUT));
+        }
+        lines.line("of the MCP server: ", server);
+        self.tail(&mut lines, None, None);
+        let (name, title) = match tool {
+            Some(tool) => (tool::mcp_name(server, tool), format!("{server}: {tool}")),
+            // No tool has this name, so that no rule about one tool covers what we do not know.
+            None => (tool::mcp_name(server, "?"), format!("{server}: {message}")),
+        };
+        let input = arguments.unwrap_or(raw).to_owned().into();
+        let mut request = self.request(&name, ToolClass::Other, &title, lines, input);
+        if tool.is_none() {
+            // A yes for the session is for exactly this.
+            request.subject = Some(raw.get().into());
+        }
+        request
+    }
+}
+
+/// The questions with their options, for those who only see text.
+fn spell(questions: &[Question]) -> String {
+    let mut text = String::new();
+    for question in questions {
+        let _infallible = writeln!(text, "{}", question.text);
+        for option in &question.options {
+            let colon = if option.description.is_empty() {
+                ""
+            } else {
+                ": "
+            };
+            let _infallible = writeln!(text, "- {}{colon}{}", option.label, option.description);
+        }
+    }
+    text
+}

@@ -1,0 +1,116 @@
+//! Requests that say more than the shared ones do, and what is read of their answers.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, value::RawValue};
+
+use super::protocol::outgoing::{ApprovalPolicy, Call, ThreadStart, TurnStart};
+
+/// `turn/start` with the permissions of the turn.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PermittedTurn<'a> {
+    #[serde(flatten)]
+    pub(super) turn: TurnStart<'a>,
+    pub(super) permissions: &'a str,
+    pub(super) approval_policy: ApprovalPolicy,
+}
+
+impl Call for PermittedTurn<'_> {
+    const METHOD: &'static str = TurnStart::METHOD;
+}
+
+/// `thread/start`, perhaps of a thread that has no machine to act on.
+#[derive(Debug, Serialize)]
+pub(super) struct PlacedThread<'a> {
+    #[serde(flatten)]
+    pub(super) thread: ThreadStart<'a>,
+    /// An empty list: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) environments: Option<&'a [&'a str]>,
+}
+
+impl Call for PlacedThread<'_> {
+    const METHOD: &'static str = ThreadStart::METHOD;
+}
+
+/// The user's own configuration, as it is in force.
+#[derive(Debug, Serialize)]
+pub(super) struct ConfigRead {}
+
+impl Call for ConfigRead {
+    const METHOD: &'static str = "config/read";
+}
+
+/// The names of the MCP servers in the answer to [`ConfigRead`].
+pub(super) fn server_names(result: &RawValue) -> Vec<Box<str>> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Body {
+        config: Config,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Config {
+        mcp_servers: Option<Map<String, Value>>,
+    }
+    let body: Body = serde_json::from_str(result.get()).unwrap_or_default();
+    body.config
+        .mcp_servers
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, _)| name.into())
+        .collect()
+}
+
+/// The skills that text in a folder could name.
+#[derive(Debug, Serialize)]
+pub(super) struct SkillsList<'a> {
+    pub(super) cwds: [&'a Path; 1],
+}
+
+impl Call for SkillsList<'_> {
+    const METHOD: &'static str = "skills/list";
+}
+
+/// Where each skill of an answer to [`SkillsList`] is.
+pub(super) fn skill_paths(result: &RawValue) -> Vec<Box<str>> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Body {
+        data: Vec<Folder>,
+    }
+    #[derive(Deserialize)]
+    struct Folder {
+        #[serde(default)]
+        skills: Vec<Skill>,
+    }
+    #[derive(Deserialize)]
+    struct Skill {
+        path: Box<str>,
+    }
+    let body: Body = serde_json::from_str(result.get()).unwrap_or_default();
+    let skills = body.data.into_iter().flat_map(|folder| folder.skills);
+    skills.map(|skill| skill.path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_named_in_the_configuration() {
+        let names = |json: &str| server_names(&RawValue::from_string(json.to_owned()).unwrap());
+        assert_eq!(
+            names(r#"{"config":{"model":"m","mcp_servers":{"b":{},"a":{"x":1}}},"origins":{}}"#),
+            ["a".into(), "b".into()]
+        );
+        for odd in ["{}", "[]", r#"{"config":{"mcp_servers":null}}"#] {
+            assert!(names(odd).is_empty(), "{odd}");
+        }
+        let result = r#"{"data":[{"cwd":"/","skills":[{"name":"s","path":"/s/SKILL.md"}]}]}"#;
+        let result = RawValue::from_string(result.to_owned()).unwrap();
+        assert_eq!(skill_paths(&result), ["/s/SKILL.md".into()]);
+    }
+}

@@ -1,0 +1,346 @@
+//! All of it behind the port.
+
+use std::sync::Arc;
+
+use angelia_core::{
+    model::{
+        Billing, EventKind, Failure, FailureKind, Level, NativeSessionId, Notice, SessionSpec,
+    },
+    ports::{Agent, BoxFuture, Capabilities, Emitted, Executor, Health, Login, Opening},
+};
+use jiff::tz::TimeZone;
+
+use super::{
+    agent::{CodexAgent, Settings},
+    launch,
+    leftovers::Leftovers,
+    probe::{self, Prober},
+    protocol::outgoing::Delete,
+    server::{CallError, Server},
+    servers::Servers,
+    thread::{OpenError, Recipe, ResumeError, Thread, is_lost},
+    translate::{Context, Translator},
+};
+use crate::{
+    host::Host,
+    pool::{Start, WarmPool},
+};
+
+pub(super) const NAME: &str = "codex";
+
+/// Codex, through as many processes as there are shapes to start it in.
+#[derive(Debug)]
+pub(super) struct Codex {
+    host: Host,
+    prober: Prober,
+    servers: Arc<Servers>,
+    /// Threads that have been started and wait for their first turn.
+    pool: Option<WarmPool<Thread>>,
+}
+
+/// A thread for a session, and how it came to be.
+struct Open {
+    thread: Thread,
+    resumed: bool,
+    warm: bool,
+    first_words: Vec<Emitted>,
+}
+
+impl Executor for Codex {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            replace_prompt: true,
+            append_prompt: true,
+            carry_history: true,
+            caller_tools: true,
+            output_schema: true,
+            images: true,
+            steer: true,
+            fork: true,
+            resume: true,
+            model_mode: true,
+        }
+    }
+
+    fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
+        Box::pin(async move {
+            let recipe = match Recipe::new(&self.host, &self.prober, spec).await {
+                Ok(recipe) => recipe,
+                Err(problem) => {
+                    return Health {
+                        installed: None,
+                        login: Login::Unknown,
+                        problem: Some(problem),
+                    };
+                }
+            };
+            let login = probe::login_status(&self.host, spec, &recipe.installation).await;
+            if let Login::In { .. } = login {
+                return probe::health(&recipe.installation, login);
+            }
+            match self.servers.get(&self.host, &recipe.shape).await {
+                Ok(server) => probe::health(&recipe.installation, server.login().await),
+                Err(problem) => Health {
+                    problem: Some(problem),
+                    ..probe::health(&recipe.installation, Login::Unknown)
+                },
+            }
+        })
+    }
+
+    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
+        Box::pin(async move {
+            let recipe = Recipe::new(&self.host, &self.prober, opening.spec).await?;
+            let native = opening.native.filter(|_| recipe.spec.resume);
+            let mut last_try = false;
+            loop {
+                let server = self.servers.get(&self.host, &recipe.shape).await?;
+                let (login, open) =
+                    tokio::join!(server.login(), self.opened(&recipe, &server, native));
+                match open {
+                    Ok(open) => {
+                        if let Err(failure) = check_billing(recipe.spec.billing, &login) {
+                            open.thread.close().await;
+                            return Err(failure);
+                        }
+                        return Ok(self.agent(&recipe, open, &login));
+                    }
+                    // It ended just when it was found.
+                    Err(error) if error.is_gone() && !last_try => last_try = true,
+                    Err(error) => return Err(error.failure("open a conversation")),
+                }
+            }
+        })
+    }
+
+    fn warm_up(&self, spec: &SessionSpec) {
+        let Some(pool) = self.pool.clone() else {
+            return;
+        };
+        if spec.warm == 0 || !spec.history.is_empty() {
+            return;
+        }
+        let (host, servers, spec) = (self.host.clone(), Arc::clone(&self.servers), spec.clone());
+        self.host.tasks.spawn_until_stopped(async move {
+            match Recipe::new(&host, &Prober::default(), &spec).await {
+                Ok(recipe) => {
+                    let (count, shape) = (spec.warm as usize, recipe.fingerprint());
+                    pool.declare(&shape, count, waiting(host, servers, recipe));
+                }
+                Err(failure) => tracing::warn!(%failure, "nothing can be kept warm"),
+            }
+        });
+    }
+
+    fn fork<'a>(
+        &'a self,
+        spec: &'a SessionSpec,
+        native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<NativeSessionId, Failure>> {
+        Box::pin(async move {
+            let recipe = Recipe::new(&self.host, &self.prober, spec).await?;
+            let server = self.servers.get(&self.host, &recipe.shape).await?;
+            let copied = recipe.fork(&server, native).await;
+            copied.map_err(|error| error.failure("copy the conversation"))
+        })
+    }
+
+    fn forget<'a>(
+        &'a self,
+        spec: &'a SessionSpec,
+        native: &'a NativeSessionId,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            let recipe = Recipe::new(&self.host, &self.prober, spec).await?;
+            let server = self.servers.get(&self.host, &recipe.shape).await?;
+            let delete = Delete {
+                thread_id: native.as_str(),
+            };
+            match server.call(&delete).await {
+                Ok(_) => Ok(()),
+                Err(CallError::Refused(error)) if is_lost(&error.message) => Ok(()),
+                Err(error) => Err(error.failure("remove the conversation")),
+            }
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(pool) = &self.pool {
+                pool.close().await;
+            }
+            self.servers.close().await;
+        })
+    }
+}
+
+impl Codex {
+    /// With a pool, where the host wants one; that needs a runtime.
+    pub(super) fn new(host: Host) -> Self {
+        let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
+        Self {
+            host,
+            pool,
+            prober: Prober::default(),
+            servers: Arc::default(),
+        }
+    }
+
+    async fn opened(
+        &self,
+        recipe: &Recipe,
+        server: &Server,
+        native: Option<&NativeSessionId>,
+    ) -> Result<Open, OpenError> {
+        let Some(native) = native else {
+            return self.new_conversation(recipe, server).await;
+        };
+        match recipe.resume(server, native).await {
+            Ok(thread) => Ok(Open {
+                thread,
+                resumed: true,
+                warm: false,
+                first_words: Vec::new(),
+            }),
+            Err(ResumeError::Open(error)) => Err(error),
+            Err(ResumeError::Lost) => {
+                let mut open = self.new_conversation(recipe, server).await?;
+                let text = "Codex no longer has this conversation; it starts anew and does not \
+                            know what was said before";
+                let notice = Notice::new(Level::Warning, "resume_lost", text);
+                open.first_words
+                    .push(Emitted::Event(EventKind::Notice(notice)));
+                Ok(open)
+            }
+        }
+    }
+
+    async fn new_conversation(&self, recipe: &Recipe, server: &Server) -> Result<Open, OpenError> {
+        let mut ready = None;
+        if let Some(pool) = self
+            .pool
+            .as_ref()
+            .filter(|_| recipe.spec.history.is_empty())
+        {
+            let (host, servers) = (self.host.clone(), Arc::clone(&self.servers));
+            let waiting = waiting(host, servers, recipe.clone());
+            let count = recipe.spec.warm as usize;
+            ready = pool.take(&recipe.fingerprint(), count, waiting).await;
+        }
+        let warm = ready.is_some();
+        let thread = match ready {
+            Some(thread) => thread,
+            None => recipe.start(server).await?,
+        };
+        Ok(Open {
+            thread,
+            resumed: false,
+            warm,
+            first_words: Vec::new(),
+        })
+    }
+
+    fn agent(&self, recipe: &Recipe, open: Open, login: &Login) -> Box<dyn Agent> {
+        let spec = &recipe.spec;
+        let opened = &open.thread.opened;
+        let prefix = launch::prefix_sha256(spec, &recipe.installation.version);
+        let translator = Translator::new(Context {
+            profile: Arc::clone(&spec.profile),
+            executor: NAME.into(),
+            thread: NativeSessionId::new(Arc::clone(&opened.thread)),
+            model: opened.model.clone(),
+            provider: opened.provider.clone(),
+            resumed: open.resumed,
+            warm: open.warm,
+            prefix_sha256: Some(prefix.into()),
+            cwd: spec.cwd.clone(),
+            mode: spec.mode,
+            permissions: spec.permissions.clone(),
+            own_servers: Vec::new(),
+            lane: match login {
+                Login::In { lane } => lane.clone(),
+                _ => None,
+            },
+            zone: TimeZone::system(),
+        });
+        let (permissions, approval_policy) = launch::permissions(spec);
+        Box::new(CodexAgent::new(
+            open.thread,
+            translator,
+            Settings {
+                permissions,
+                approval_policy,
+                output_schema: spec.output_schema.clone(),
+                clock: Arc::clone(&self.host.clock),
+                logged_out: *login == Login::Out,
+            },
+            Leftovers::watch(&spec.cwd),
+            open.first_words,
+        ))
+    }
+}
+
+fn waiting(host: Host, servers: Arc<Servers>, recipe: Recipe) -> Start<Thread> {
+    Arc::new(move || {
+        let (host, servers, recipe) = (host.clone(), Arc::clone(&servers), recipe.clone());
+        Box::pin(async move {
+            let server = servers.get(&host, &recipe.shape).await?;
+            let started = recipe.start(&server).await;
+            started.map_err(|error| error.failure("open a conversation"))
+        })
+    })
+}
+
+/// Refuses before the first prompt when somebody else would pay than the profile wants.
+fn check_billing(wanted: Billing, login: &Login) -> Result<(), Failure> {
+    let expected = match wanted {
+        Billing::Any => return Ok(()),
+        Billing::Subscription | Billing::ApiKey => wanted.as_str(),
+    };
+    let found = match login {
+        Login::In { lane: Some(lane) } => &**lane,
+        _ => "unknown",
+    };
+    if found == expected {
+        return Ok(());
+    }
+    let message = format!("this profile wants billing `{expected}`, but Codex reports `{found}`");
+    let hint = match wanted {
+        Billing::Subscription => {
+            "run `codex login` and sign in with ChatGPT, or set `billing: any`"
+        }
+        _ => "run `codex login --with-api-key`, or set `billing: any`",
+    };
+    Err(Failure::new(FailureKind::Auth, message).with_hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unwanted_or_unknown_lane_is_refused_with_a_way_out() {
+        let login = |lane: &str| Login::In {
+            lane: Some(lane.into()),
+        };
+        let (key, subscription) = (login("api_key"), login("subscription"));
+        for login in [&key, &subscription, &Login::Unknown, &Login::NotNeeded] {
+            assert!(check_billing(Billing::Any, login).is_ok());
+        }
+        assert!(check_billing(Billing::ApiKey, &key).is_ok());
+        assert!(check_billing(Billing::Subscription, &subscription).is_ok());
+        for (wanted, login) in [
+            (Billing::Subscription, &key),
+            (Billing::ApiKey, &subscription),
+            (Billing::ApiKey, &Login::NotNeeded),
+        ] {
+            let failure = check_billing(wanted, login).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Auth);
+            assert!(failure.hint.unwrap().contains("billing: any"));
+        }
+    }
+}

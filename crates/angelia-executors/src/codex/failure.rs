@@ -1,0 +1,362 @@
+//! Why the server says a turn failed, in our words, with what a person can do about it.
+//!
+//! `codexErrorInfo` says it best: a word, or a word with an HTTP status. Where it says `other`, and
+//! where a newer version says what we never heard, the message decides; it is for people, and the
+//! only thing there.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use angelia_core::model::{Failure, FailureKind};
+use jiff::{
+    Timestamp,
+    civil::{DateTime, Time},
+    tz::TimeZone,
+};
+use serde::Deserialize;
+
+use super::protocol::{
+    notification::{ErrorInfo, TurnError},
+    opened::OPENAI,
+};
+use crate::lenient::{Soft, Text};
+
+pub(crate) const LOG_IN: &str = "run `codex login` once in a terminal";
+const CHECK_KEY: &str = "check the key of this model provider in Codex's config.toml, and the \
+                         variable it is read from in `env:` of the profile";
+const CHECK_MODEL: &str = "set `model:` of the profile to one this login can use";
+const SHORTEN: &str = "start a new session, or send less text and fewer attachments";
+const TRY_AGAIN: &str = "usually temporary: try again in a moment";
+const CHECK_NETWORK: &str =
+    "check the network, and *_PROXY and the provider's base_url if they are set";
+const PAY: &str = "add credit to the account, or use another profile";
+const REPHRASE: &str = "rephrase the request, or choose another `model:`";
+const SANDBOX: &str = "see `codex sandbox --help`, or choose other `permissions:` for the profile";
+
+/// An error of the server, kept until its turn ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reported {
+    info: ErrorInfo,
+    message: Box<str>,
+}
+
+impl Reported {
+    pub(crate) fn of(error: &TurnError<'_>) -> Self {
+        let info = ErrorInfo::of(error.codex_error_info);
+        // A retry says only that it retries; the cause is beside it.
+        let message = error.message.as_str().unwrap_or_default();
+        Self {
+            info,
+            message: message.into(),
+        }
+    }
+
+    /// From an error of JSON-RPC, which has nothing but words.
+    pub(crate) fn words(message: &str) -> Self {
+        Self {
+            info: ErrorInfo::default(),
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn is_unauthorized(&self) -> bool {
+        self.info.status == Some(401) || self.info.name.as_deref() == Some("unauthorized")
+    }
+
+    pub(crate) fn failure(&self, around: &Around<'_>) -> Failure {
+        let (kind, hint) = self.classify(around);
+        let mut failure = Failure::new(kind, self.message());
+        failure.hint = hint;
+        if kind == FailureKind::RateLimited {
+            self.waiting_time(around, &mut failure);
+        }
+        failure
+    }
+
+    /// The words, taken out of the body of a response where that is all there is.
+    fn message(&self) -> Cow<'_, str> {
+        #[derive(Deserialize)]
+        struct Body<'a> {
+            #[serde(borrow, default)]
+            error: Soft<Inner<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct Inner<'a> {
+            #[serde(borrow, default)]
+            message: Soft<Text<'a>>,
+        }
+        let text = self.message.trim();
+        if text.is_empty() {
+            return match &self.info.name {
+                Some(name) => format!("the agent reported {name}").into(),
+                None => "the agent reported a failure without a reason".into(),
+            };
+        }
+        let body: Option<Body<'_>> = serde_json::from_str(text).ok();
+        let inner = body
+            .and_then(|body| body.error.0)
+            .and_then(|inner| inner.message.0);
+        inner.map_or(text.into(), |inner| inner.0)
+    }
+
+    fn classify(&self, around: &Around<'_>) -> (FailureKind, Option<Arc<str>>) {
+        use FailureKind::{Agent, Auth};
+        if let Some(variable) = self.missing_variable() {
+            let hint = format!("set {variable} in `env:` of the profile");
+            return (Auth, Some(hint.into()));
+        }
+        let found = self
+            .by_name(around)
+            .or_else(|| by_status(self.info.status.or_else(|| self.status_in_words()), around))
+            .or_else(|| self.by_words());
+        let (kind, hint) = found.unwrap_or((Agent, None));
+        (kind, hint.map(Into::into))
+    }
+
+    fn by_name(&self, around: &Around<'_>) -> Option<Found> {
+        use FailureKind::{Agent, Auth, Invalid, RateLimited, Refused, Unavailable};
+        Some(match self.info.name.as_deref()? {
+            "unauthorized" => (Auth, Some(around.login_hint())),
+            "usageLimitExceeded" | "sessionBudgetExceeded" => (RateLimited, Some(PAY)),
+            "rateLimitExceeded" => (RateLimited, None),
+            "contextWindowExceeded" => (Invalid, Some(SHORTEN)),
+            "modelNotFound" => (Invalid, Some(CHECK_MODEL)),
+            "badRequest" => (Invalid, None),
+            "cyberPolicy" | "misalignmentPolicyViolation" => (Refused, Some(REPHRASE)),
+            "tooManyDenials" => (Refused, None),
+            "serverOverloaded"
+            | "internalServerError"
+            | "flexUnavailable"
+            | "policyCapacityUnavailable" => (Unavailable, Some(TRY_AGAIN)),
+            "sandboxError" => (Agent, Some(SANDBOX)),
+            "httpConnectionFailed"
+            | "responseStreamConnectionFailed"
+            | "responseStreamDisconnected"
+            | "responseTooManyFailedAttempts"
+                if self.info.status.is_none() =>
+            {
+                (Unavailable, Some(CHECK_NETWORK))
+            }
+            _ => return None,
+        })
+    }
+
+    /// `other`, and whatever comes next.
+    fn by_words(&self) -> Option<Found> {
+        use FailureKind::{Invalid, RateLimited, Refused, Unavailable};
+        let text = self.message.as_ref();
+        Some(
+            if text.starts_with('{') && text.contains("invalid_request_error") {
+                (Invalid, None)
+            } else if text.contains("reason: content_filter") {
+                (Refused, Some(REPHRASE))
+            } else if text.contains("Incomplete response returned") {
+                (Invalid, Some(SHORTEN))
+            } else if text.contains("rate limit exceeded") {
+                (RateLimited, None)
+            } else if text.contains("stream disconnected") || text.contains("timeout") {
+                (Unavailable, Some(CHECK_NETWORK))
+            } else if text.contains("no rollout found") || text.contains("thread not found") {
+                (
+                    Invalid,
+                    Some("the agent's own transcript is gone; start a new session"),
+                )
+            } else {
+                return None;
+            },
+        )
+    }
+
+    fn missing_variable(&self) -> Option<&str> {
+        let rest = self
+            .message
+            .strip_prefix("Missing environment variable: `")?;
+        rest.split('`').next().filter(|name| !name.is_empty())
+    }
+
+    fn status_in_words(&self) -> Option<u16> {
+        let (_, rest) = self.message.split_once("unexpected status ")?;
+        rest.get(..3)?.parse().ok()
+    }
+
+    /// From the windows of the account, or else from the words.
+    fn waiting_time(&self, around: &Around<'_>, failure: &mut Failure) {
+        let until = around.resets_at.or_else(|| self.named_time(around));
+        if let Some(until) = until {
+            failure.hint = Some(format!("the limit resets at {until}").into());
+            failure.retry_after =
+                (around.at).and_then(|at| Duration::try_from(until.duration_since(at)).ok());
+        } else {
+            failure.retry_after = self.named_duration();
+        }
+    }
+
+    /// `try again in 1.5s`
+    fn named_duration(&self) -> Option<Duration> {
+        let (_, rest) = self.message.split_once("try again in ")?;
+        let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
+        let number: f64 = rest[..end].parse().ok()?;
+        let unit: String = (rest[end..].trim_start().chars())
+            .take_while(char::is_ascii_alphabetic)
+            .collect();
+        let seconds = match &*unit {
+            "ms" => number / 1000.0,
+            "s" | "sec" | "second" | "seconds" => number,
+            "m" | "min" | "minute" | "minutes" => number * 60.0,
+            "h" | "hour" | "hours" => number * 3600.0,
+            "d" | "day" | "days" => number * 86400.0,
+            _ => return None,
+        };
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    /// `try again at Nov 16th, 2026 3:33 AM.`, or only `3:33 AM` where it is today; in the zone of
+    /// the machine.
+    fn named_time(&self, around: &Around<'_>) -> Option<Timestamp> {
+        let (_, rest) = self.message.split_once("try again at ")?;
+        let text = rest.trim_end().trim_end_matches('.');
+        let zone = around.zone.clone();
+        let when = if let Some((day, rest)) = text.split_once(", ") {
+            let day = day.trim_end_matches(|char: char| char.is_ascii_alphabetic());
+            DateTime::strptime("%b %d, %Y %I:%M %p", format!("{day}, {rest}")).ok()?
+        } else {
+            let today = around.at?.to_zoned(zone.clone()).date();
+            today.to_datetime(Time::strptime("%I:%M %p", text).ok()?)
+        };
+        Some(when.to_zoned(zone).ok()?.timestamp())
+    }
+}
+
+type Found = (FailureKind, Option<&'static str>);
+
+/// What is known besides the error itself.
+#[derive(Debug)]
+pub(crate) struct Around<'a> {
+    pub(crate) provider: Option<&'a str>,
+    /// When an exhausted quota opens again.
+    pub(crate) resets_at: Option<Timestamp>,
+    /// When the turn ended.
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) zone: &'a TimeZone,
+}
+
+impl Around<'_> {
+    /// A login helps only with the vendor's own provider.
+    pub(crate) fn login_hint(&self) -> &'static str {
+        match self.provider {
+            None | Some(OPENAI) => LOG_IN,
+            Some(_) => CHECK_KEY,
+        }
+    }
+}
+
+fn by_status(status: Option<u16>, around: &Around<'_>) -> Option<Found> {
+    use FailureKind::{Auth, Invalid, RateLimited, Unavailable};
+    Some(match status? {
+        401 | 403 => (Auth, Some(around.login_hint())),
+        402 => (RateLimited, Some(PAY)),
+        404 => (Invalid, Some(CHECK_MODEL)),
+        413 => (Invalid, Some(SHORTEN)),
+        429 => (RateLimited, None),
+        408 | 500.. => (Unavailable, Some(TRY_AGAIN)),
+        400..=499 => (Invalid, None),
+        // A status of success, and no answer: not the API we mean.
+        200..=399 => (Unavailable, Some(CHECK_NETWORK)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure_of(error: &str, around: &Around<'_>) -> Failure {
+        Reported::of(&serde_json::from_str(error).unwrap()).failure(around)
+    }
+
+    fn around(zone: &TimeZone) -> Around<'_> {
+        Around {
+            provider: Some(OPENAI),
+            resets_at: None,
+            at: Some("2026-11-15T18:03:53Z".parse().unwrap()),
+            zone,
+        }
+    }
+
+    #[test]
+    fn words_of_the_next_version_still_find_a_kind() {
+        let zone = TimeZone::UTC;
+        let kind = |error| failure_of(error, &around(&zone)).kind;
+        let cases = [
+            (
+                r#"{"message":"m","codexErrorInfo":{"brandNew":{"httpStatusCode":401}}}"#,
+                FailureKind::Auth,
+            ),
+            (
+                r#"{"message":"m","codexErrorInfo":{"brandNew":{"httpStatusCode":503}}}"#,
+                FailureKind::Unavailable,
+            ),
+            (
+                r#"{"message":"unexpected status 422 Odd: x","codexErrorInfo":"brandNew"}"#,
+                FailureKind::Invalid,
+            ),
+            (
+                r#"{"message":"m","codexErrorInfo":"cyberPolicy"}"#,
+                FailureKind::Refused,
+            ),
+            (
+                r#"{"message":"m","codexErrorInfo":"brandNew"}"#,
+                FailureKind::Agent,
+            ),
+            (r#"{"message":"m"}"#, FailureKind::Agent),
+            ("{}", FailureKind::Agent),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(kind(error), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn hints_fit_the_provider() {
+        let zone = TimeZone::UTC;
+        let error =
+            r#"{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}"#;
+        let hint = |around: &Around<'_>| failure_of(error, around).hint.unwrap();
+        assert_eq!(&*hint(&around(&zone)), LOG_IN);
+        let custom = Around {
+            provider: Some("fake"),
+            ..around(&zone)
+        };
+        assert_eq!(&*hint(&custom), CHECK_KEY);
+        let missing =
+            r#"{"message":"Missing environment variable: `K`. Set it","codexErrorInfo":"other"}"#;
+        let failure = failure_of(missing, &custom);
+        assert_eq!(failure.kind, FailureKind::Auth);
+        assert!(failure.hint.unwrap().contains("set K "));
+    }
+
+    #[test]
+    fn waiting_times_are_read_from_the_windows_or_from_the_words() {
+        let zone = TimeZone::UTC;
+        let wait = |words: &str, around: &Around<'_>| {
+            let error = format!(r#"{{"message":"{words}","codexErrorInfo":"usageLimitExceeded"}}"#);
+            failure_of(&error, around)
+                .retry_after
+                .map(|wait| wait.as_secs_f64())
+        };
+        let around = around(&zone);
+        assert_eq!(wait("Please try again in 1.5s.", &around), Some(1.5));
+        assert_eq!(wait("try again in 2 minutes", &around), Some(120.0));
+        assert_eq!(wait("try again in a while", &around), None);
+        assert_eq!(
+            wait("or try again at Nov 16th, 2026 3:33 AM.", &around),
+            Some(34147.0)
+        );
+        assert_eq!(wait("or try again at 7:03 PM.", &around), Some(3547.0));
+        assert_eq!(wait("or try again at some time.", &around), None);
+        let windows = Around {
+            resets_at: Some("2026-11-15T18:04:53Z".parse().unwrap()),
+            ..around
+        };
+        assert_eq!(wait("try again in 5s", &windows), Some(60.0));
+    }
+}

@@ -1,0 +1,321 @@
+//! How a process and its threads are started: a specification becomes variables, arguments and the
+//! settings of a thread. Pure but for one look at the user's configuration.
+//!
+//! One process serves every thread that has the same [`Shape`]; everything else is said per thread
+//! or per turn. What decides, by permission level (what is asked ends in the engine):
+//!
+//! | | commands | edits | sandbox |
+//! |---|---|---|---|
+//! | `ask`, `edit` | asked | asked; the engine allows `edit` those inside the folder | `:workspace` |
+//! | `unattended` | asked when the model wants out of the sandbox | likewise | `:workspace` |
+//! | `unattended` with `disallowed_tools` | asked | asked | `:workspace` |
+//! | model mode | there are none | declined | `:read-only` |
+//!
+//! A thread is always *started* read-only and gets its permissions with its turns: a writable start
+//! would make the program note the repository as trusted in the user's own configuration.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use angelia_core::model::{
+    Failure, FailureKind, LaunchFingerprint, Mode, PermissionLevel, SessionSpec, SystemPrompt,
+    ToolSet,
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    mcp,
+    probe::Installation,
+    protocol::outgoing::{ApprovalPolicy, ThreadSettings},
+};
+use crate::{
+    host::Host,
+    pool::VERSION,
+    process::{Mark, mark},
+};
+
+const HOME: &str = "CODEX_HOME";
+
+/// Where threads start; see above.
+const READ_ONLY: &str = ":read-only";
+const WORKSPACE: &str = ":workspace";
+
+/// A thread that nobody looks at is unloaded at once: when it is taken up again, it is with the
+/// settings of that moment.
+const UNLOAD: &str = "thread_unload_delay_secs=0";
+/// Keeps the process from contacting public hosts on its own and from lingering at its end.
+const NO_PLUGINS: &str = "features.plugins=false";
+
+/// Switches behind which the program's own tools are; off where there shall be none.
+const TOOL_FEATURES: [&str; 13] = [
+    "shell_tool",
+    "unified_exec",
+    "view_image",
+    "multi_agent",
+    "goals",
+    "image_generation",
+    "sleep_tool",
+    "tool_suggest",
+    "apps",
+    "browser_use",
+    "computer_use",
+    "memories",
+    "hooks",
+];
+
+/// What a component of the fingerprint does not say about what precedes the conversation.
+const BEHIND_THE_PREFIX: [&str; 6] = [
+    "history",
+    "billing",
+    "binary",
+    "environment",
+    "permissions",
+    "model",
+];
+
+/// The whole environment of the program. Its state folder is the one the profile sets, else the
+/// one our own environment names, else the program's default below `HOME`.
+pub(super) fn environment(
+    host: &Host,
+    spec: &SessionSpec,
+    mark: &Mark,
+) -> Result<BTreeMap<OsString, OsString>, Failure> {
+    let ours = host.environment.get(OsStr::new(HOME));
+    let ours = ours
+        .and_then(|value| value.to_str())
+        .filter(|_| !spec.env.contains_key(HOME));
+    let ours: Vec<(&str, &str)> = ours.into_iter().map(|value| (HOME, value)).collect();
+    host.child_environment(spec, &ours, mark)
+}
+
+/// Where the program keeps its configuration and its conversations.
+pub(super) fn home(environment: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
+    let set = |name: &str| {
+        let value = environment.get(OsStr::new(name))?;
+        (!value.is_empty()).then(|| PathBuf::from(value))
+    };
+    set(HOME).or_else(|| Some(set("HOME")?.join(".codex")))
+}
+
+/// What two threads must share so that one process can serve both.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    pub(super) program: PathBuf,
+    version: Arc<str>,
+    /// Without the mark, which every process has its own of.
+    environment: BTreeMap<OsString, OsString>,
+    plugins: bool,
+}
+
+impl Shape {
+    pub(super) fn of(
+        host: &Host,
+        spec: &SessionSpec,
+        installation: &Installation,
+    ) -> Result<Self, Failure> {
+        let mut environment = environment(host, spec, &host.fresh_mark()?)?;
+        environment.remove(OsStr::new(mark::VARIABLE));
+        let config = home(&environment).map(|home| home.join("config.toml"));
+        let config = config.and_then(|path| std::fs::read_to_string(path).ok());
+        Ok(Self {
+            program: installation.path.clone(),
+            version: Arc::clone(&installation.version),
+            environment,
+            plugins: config.is_some_and(|text| wants_plugins(&text)),
+        })
+    }
+
+    pub(super) fn environment(&self, mark: &Mark) -> BTreeMap<OsString, OsString> {
+        let (name, value) = mark.variable();
+        let mut environment = self.environment.clone();
+        environment.insert(name.into(), value.into());
+        environment
+    }
+
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = vec!["app-server", "-c", UNLOAD];
+        if !self.plugins {
+            arguments.extend(["-c", NO_PLUGINS]);
+        }
+        arguments.into_iter().map(OsString::from).collect()
+    }
+}
+
+/// Nothing of the environment: it holds secrets.
+impl std::fmt::Debug for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shape")
+            .field("program", &self.program)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The user has set up plugins, or says something about them.
+fn wants_plugins(config: &str) -> bool {
+    config.lines().map(str::trim_start).any(|line| {
+        line.starts_with("[plugins")
+            || line.starts_with("plugins")
+            || line.starts_with("[marketplaces")
+    })
+}
+
+/// What the user's own configuration holds, and model mode does not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found<'a> {
+    /// Names of MCP servers.
+    pub(super) servers: &'a [Box<str>],
+    /// Paths of skills, which text could name.
+    pub(super) skills: &'a [Box<str>],
+}
+
+/// What a thread is started or taken up with.
+pub(super) fn thread<'a>(
+    spec: &'a SessionSpec,
+    mark: &Mark,
+    found: Found<'_>,
+) -> Result<ThreadSettings<'a>, Failure> {
+    let (base, developer) = match (spec.mode, &spec.system) {
+        (Mode::Agent, SystemPrompt::Default) => (None, None),
+        (Mode::Agent, SystemPrompt::Append(text)) => (None, Some(&**text)),
+        // Model mode has nobody's prompt but the caller's, and none if there is none.
+        (Mode::Model, SystemPrompt::Default) => (Some(""), None),
+        (_, SystemPrompt::Replace(text) | SystemPrompt::Append(text)) => (Some(&**text), None),
+    };
+    Ok(ThreadSettings {
+        cwd: Some(&spec.cwd),
+        model: spec.model.as_deref(),
+        permissions: Some(READ_ONLY),
+        approval_policy: Some(ApprovalPolicy::Untrusted),
+        config: config(spec, mark, found)?,
+        base_instructions: base,
+        developer_instructions: developer,
+        ..ThreadSettings::default()
+    })
+}
+
+/// The permissions of a turn.
+pub(super) fn permissions(spec: &SessionSpec) -> (&'static str, ApprovalPolicy) {
+    let rules = &spec.permissions;
+    match spec.mode {
+        Mode::Model => (READ_ONLY, ApprovalPolicy::Untrusted),
+        // What is disallowed can be seen only in what is asked.
+        Mode::Agent
+            if rules.level == PermissionLevel::Unattended && rules.disallowed.is_empty() =>
+        {
+            (WORKSPACE, ApprovalPolicy::OnRequest)
+        }
+        Mode::Agent => (WORKSPACE, ApprovalPolicy::Untrusted),
+    }
+}
+
+fn config(
+    spec: &SessionSpec,
+    mark: &Mark,
+    found: Found<'_>,
+) -> Result<BTreeMap<String, Value>, Failure> {
+    let mut config = BTreeMap::new();
+    let mut set = |key: &str, value: Value| config.insert(key.to_owned(), value);
+    set("projects", projects(&spec.cwd, spec.trust));
+    if !spec.trust {
+        set("project_doc_max_bytes", json!(0));
+    }
+    let has_tools = match &spec.tools {
+        ToolSet::Default | ToolSet::All => true,
+        ToolSet::None => false,
+        ToolSet::List(_) => {
+            let message = "Codex cannot be limited to a list of tools";
+            return Err(Failure::new(FailureKind::Invalid, message).with_hint(
+                "set `tools: default`, and name what it must not do in `disallowed_tools`",
+            ));
+        }
+    };
+    if !has_tools {
+        let off = TOOL_FEATURES
+            .iter()
+            .map(|name| ((*name).to_owned(), json!(false)));
+        set("features", Value::Object(off.collect()));
+        set("agents", json!({"enabled": false}));
+    }
+    if !has_tools || disallows(spec, &["WebSearch", "web_search"]) {
+        set("web_search", json!("disabled"));
+    }
+    if spec.mode == Mode::Model {
+        for part in [
+            "environment_context",
+            "permissions_instructions",
+            "apps_instructions",
+        ] {
+            set(&format!("include_{part}"), json!(false));
+        }
+        set("include_collaboration_mode_instructions", json!(false));
+        let off = |path| json!({"path": path, "enabled": false});
+        let off: Vec<Value> = found.skills.iter().map(off).collect();
+        set(
+            "skills",
+            json!({"include_instructions": false, "config": off}),
+        );
+    }
+    let (variable, value) = mark.variable();
+    if has_tools {
+        set(
+            "shell_environment_policy",
+            json!({"set": {variable: value}}),
+        );
+    }
+    let mut servers = Map::new();
+    for name in found.servers {
+        let own = if has_tools {
+            json!({"env": {variable: value}})
+        } else {
+            json!({"enabled": false})
+        };
+        servers.insert(name.to_string(), own);
+    }
+    for (name, server) in &spec.mcp_servers {
+        servers.insert(name.to_string(), mcp::server(name, server, mark)?);
+    }
+    if !servers.is_empty() {
+        set("mcp_servers", Value::Object(servers));
+    }
+    Ok(config)
+}
+
+/// Whether the repository's own configuration counts, for this thread and whatever the user's own
+/// configuration says: it is asked for the folder and for the root of its repository.
+fn projects(cwd: &Path, trust: bool) -> Value {
+    let level = json!({"trust_level": if trust { "trusted" } else { "untrusted" }});
+    let real = cwd.canonicalize().ok();
+    let folders = [Some(cwd), real.as_deref()].into_iter().flatten();
+    let roots = folders.flat_map(|folder| {
+        let root = folder.ancestors().find(|above| above.join(".git").exists());
+        [Some(folder), root].into_iter().flatten()
+    });
+    roots
+        .map(|folder| (folder.to_string_lossy().into_owned(), level.clone()))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn disallows(spec: &SessionSpec, tools: &[&str]) -> bool {
+    let rules = spec.permissions.disallowed.iter().map(ToString::to_string);
+    rules
+        .into_iter()
+        .any(|rule| rule == "*" || tools.contains(&rule.as_str()))
+}
+
+/// The hash of everything we control that precedes the conversation, but for the model.
+pub(super) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
+    LaunchFingerprint::of(spec)
+        .without(&BEHIND_THE_PREFIX)
+        .with(VERSION, [version.as_bytes()])
+        .sha256()
+}
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;

@@ -1,0 +1,95 @@
+//! `mcp_servers` in the words of the program. Pure.
+//!
+//! Ours are those of Claude Code's users: `command`, `args`, `env`, or `url` and `headers`. What the
+//! program names the same, or only it knows, is passed on.
+
+use angelia_core::model::{Failure, FailureKind, RawJson};
+use serde_json::{Map, Value, json};
+
+use crate::process::Mark;
+
+/// Keys the program refuses or has another name for.
+const OURS: [&str; 3] = ["type", "transport", "headers"];
+
+/// One server, for the `mcp_servers` of a thread. The mark goes into its own environment, because
+/// the program gives its servers only a minimal one.
+pub(super) fn server(name: &str, server: &RawJson, mark: &Mark) -> Result<Value, Failure> {
+    let invalid = |what: &str| {
+        let message = format!("`mcp_servers: {name}` {what}");
+        Failure::new(FailureKind::Invalid, message)
+            .with_hint("give it `command`, `args`, `env`, or `url` and `headers`")
+    };
+    let Ok(ours) = serde_json::from_str::<Map<String, Value>>(server.get()) else {
+        return Err(invalid("is not a table of settings"));
+    };
+    let kind = ours
+        .get("type")
+        .or(ours.get("transport"))
+        .and_then(Value::as_str);
+    if kind == Some("sse") {
+        return Err(invalid("speaks SSE, which Codex does not"));
+    }
+    let headers = ours.get("headers").cloned();
+    let is_command = ours.contains_key("command");
+    let mut theirs: Map<String, Value> = (ours.into_iter())
+        .filter(|(key, _)| !OURS.contains(&key.as_str()))
+        .collect();
+    if is_command {
+        let (variable, value) = mark.variable();
+        theirs
+            .entry("env")
+            .or_insert_with(|| json!({}))
+            .as_object_mut()
+            .ok_or_else(|| invalid("has an `env` that is not a table"))?
+            .insert(variable.to_owned(), value.into());
+    } else if !theirs.contains_key("url") {
+        return Err(invalid("has neither a `command` nor a `url`"));
+    } else if let Some(headers) = headers {
+        theirs.insert("http_headers".to_owned(), headers);
+    }
+    Ok(theirs.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn translated(json: &str) -> Result<Value, Failure> {
+        let raw = serde_json::value::RawValue::from_string(json.to_owned()).unwrap();
+        server("docs", &raw.into(), &"home:owner:agent".parse().unwrap())
+    }
+
+    #[test]
+    fn a_command_carries_the_mark() {
+        let theirs = translated(r#"{"type":"stdio","command":"run","args":["x"],"env":{"A":"1"}}"#);
+        assert_eq!(
+            theirs.unwrap(),
+            json!({"command": "run", "args": ["x"],
+                "env": {"A": "1", "ANGELIA_AGENT": "home:owner:agent"}})
+        );
+    }
+
+    #[test]
+    fn a_remote_one_keeps_its_headers_under_another_name() {
+        let theirs =
+            translated(r#"{"type":"http","url":"http://x","headers":{"A":"1"},"required":true}"#);
+        assert_eq!(
+            theirs.unwrap(),
+            json!({"url": "http://x", "http_headers": {"A": "1"}, "required": true})
+        );
+    }
+
+    #[test]
+    fn what_cannot_start_is_refused() {
+        for json in [
+            "[]",
+            "{}",
+            r#"{"type":"sse","url":"http://x"}"#,
+            r#"{"command":"x","env":1}"#,
+        ] {
+            let failure = translated(json).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Invalid, "{json}");
+            assert!(failure.message.contains("docs") && failure.hint.is_some());
+        }
+    }
+}

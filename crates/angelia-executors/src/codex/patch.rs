@@ -1,0 +1,132 @@
+//! The files of a patch: counts and paths, for people and for rules.
+
+use std::fmt::Write as _;
+
+use serde_json::value::RawValue;
+
+use super::protocol::item;
+
+/// Of the paths so many are named in a title.
+const NAMED: usize = 3;
+
+/// The files of a patch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes(Vec<Changed>);
+
+#[derive(Clone, Debug)]
+struct Changed {
+    verb: &'static str,
+    path: Box<str>,
+    moved_to: Option<Box<str>>,
+    added: usize,
+    removed: usize,
+}
+
+impl Changes {
+    pub(crate) fn of(raw: Option<&RawValue>) -> Self {
+        let changed = item::changes(raw).into_iter().filter_map(|change| {
+            let kind = change.kind.0.as_ref();
+            let verb = match kind.and_then(|kind| kind.kind.as_str()) {
+                Some("add") => "add",
+                Some("delete") => "delete",
+                _ => "update",
+            };
+            let (added, removed) = lines(verb, change.diff.as_str().unwrap_or_default());
+            Some(Changed {
+                verb,
+                path: change.path.as_str()?.into(),
+                moved_to: kind.and_then(|kind| kind.move_path.as_str().map(Into::into)),
+                added,
+                removed,
+            })
+        });
+        Self(changed.collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Everything that is written to, in order.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        (self.0.iter()).flat_map(|one| {
+            [Some(&*one.path), one.moved_to.as_deref()]
+                .into_iter()
+                .flatten()
+        })
+    }
+
+    /// `update /w/a.rs`, `change 5 files: a, b, c …`
+    pub(crate) fn title(&self) -> String {
+        if let [one] = &*self.0 {
+            return format!("{} {}", one.verb, one.path);
+        }
+        let names: Vec<&str> = self.0.iter().take(NAMED).map(|one| &*one.path).collect();
+        let more = if self.0.len() > NAMED { " …" } else { "" };
+        let count = self.0.len();
+        let colon = if count == 0 { "" } else { ": " };
+        format!("change {count} files{colon}{}{more}", names.join(", "))
+    }
+
+    /// A line for each file, with the counts of its lines.
+    pub(crate) fn list(&self) -> String {
+        let mut text = String::new();
+        for one in &self.0 {
+            let _infallible = write!(text, "{} {}", one.verb, one.path);
+            if let Some(moved_to) = &one.moved_to {
+                let _infallible = write!(text, " → {moved_to}");
+            }
+            let _infallible = writeln!(text, " (+{} −{})", one.added, one.removed);
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    /// `3 files, +10 −2 lines`
+    pub(crate) fn counts(&self) -> String {
+        let (added, removed) =
+            (self.0.iter()).fold((0, 0), |sum, one| (sum.0 + one.added, sum.1 + one.removed));
+        let files = match self.0.len() {
+            1 => "1 file".to_owned(),
+            more => format!("{more} files"),
+        };
+        format!("{files}, +{added} −{removed} lines")
+    }
+}
+
+/// Lines added and removed. Whole files come without the signs of a diff.
+fn lines(verb: &str, diff: &str) -> (usize, usize) {
+    match verb {
+        "add" => (diff.lines().count(), 0),
+        "delete" => (0, diff.lines().count()),
+        _ => {
+            // Headers, where there are any, come before the first hunk.
+            let hunks = diff.find("@@").map_or(diff, |at| &diff[at..]);
+            let starting = |sign| hunks.lines().filter(|line| line.starts_with(sign)).count();
+            (starting('+'), starting('-'))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patches_are_counted_in_lines() {
+        let json = r#"[{"path":"/a","kind":{"type":"update","move_path":"/b"},
+            "diff":"--- a\n+++ b\n@@ -1 +1,2 @@\n-x\n+y\n+z\n"},
+            {"path":"/c","kind":{"type":"add"},"diff":"1\n2\n"},
+            {"path":"/d","kind":{"type":"delete"},"diff":"1\n"}]"#;
+        let raw = RawValue::from_string(json.to_owned()).unwrap();
+        let changes = Changes::of(Some(&raw));
+        assert_eq!(changes.counts(), "3 files, +4 −2 lines");
+        assert_eq!(
+            changes.list(),
+            "update /a → /b (+2 −1)\nadd /c (+2 −0)\ndelete /d (+0 −1)"
+        );
+        assert_eq!(changes.title(), "change 3 files: /a, /c, /d");
+        let paths: Vec<&str> = changes.paths().collect();
+        assert_eq!(paths, ["/a", "/b", "/c", "/d"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! The app-server's responses, as far as we read them.
+
+use std::sync::Arc;
+
+use angelia_core::ports::Login;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::lenient::{Soft, Text};
+
+/// How the server names a broken config.toml, after which it goes on with defaults: another
+/// provider, another account.
+const DEFAULTS: &str = "Invalid configuration; using defaults";
+
+/// The provider the server has built in, for which `codex login` is.
+pub const OPENAI: &str = "openai";
+
+/// Answer to `thread/start`, `thread/resume` and `thread/fork`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    pub thread: Arc<str>,
+    pub model: Option<Arc<str>>,
+    pub provider: Option<Arc<str>>,
+    /// The profile of permissions that is in force.
+    pub permissions: Option<Arc<str>>,
+}
+
+impl Opened {
+    /// Several shapes of the id are known; `None`: none of them is there.
+    pub fn of(result: &RawValue) -> Option<Self> {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Body<'a> {
+            #[serde(borrow, default)]
+            thread: Soft<Thread<'a>>,
+            #[serde(borrow, default)]
+            thread_id: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            conversation_id: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            session_id: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            id: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            model: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            model_provider: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            active_permission_profile: Soft<Profile<'a>>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Thread<'a> {
+            #[serde(borrow, default)]
+            id: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            session_id: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            model: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            model_provider: Soft<Text<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct Profile<'a> {
+            #[serde(borrow, default)]
+            id: Soft<Text<'a>>,
+        }
+        let body: Body<'_> = serde_json::from_str(result.get()).ok()?;
+        let thread = body.thread.0.unwrap_or_default();
+        let first = |all: &[&Soft<Text<'_>>]| -> Option<Arc<str>> {
+            let mut found = all.iter().filter_map(|text| text.as_str());
+            found.find(|text| !text.is_empty()).map(Into::into)
+        };
+        let id = first(&[
+            &thread.id,
+            &body.thread_id,
+            &body.conversation_id,
+            &thread.session_id,
+            &body.session_id,
+            &body.id,
+        ]);
+        Some(Self {
+            thread: id?,
+            model: first(&[&body.model, &thread.model]),
+            provider: first(&[&body.model_provider, &thread.model_provider]),
+            permissions: (body.active_permission_profile.0.as_ref())
+                .and_then(|profile| profile.id.as_str().map(Into::into)),
+        })
+    }
+}
+
+/// Answer to `turn/start` and `turn/steer`: the turn that runs now.
+pub fn turn_id(result: &RawValue) -> Option<Arc<str>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Body<'a> {
+        #[serde(borrow, default)]
+        turn: Soft<Turn<'a>>,
+        #[serde(borrow, default)]
+        turn_id: Soft<Text<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Turn<'a> {
+        #[serde(borrow, default)]
+        id: Soft<Text<'a>>,
+    }
+    let body: Body<'_> = serde_json::from_str(result.get()).ok()?;
+    let id = (body.turn.0.as_ref()).and_then(|turn| turn.id.as_str());
+    id.or(body.turn_id.as_str()).map(Into::into)
+}
+
+/// Answer to `account/read`. An error in its place means that nothing is known.
+pub fn login(result: &RawValue) -> Login {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Body<'a> {
+        #[serde(borrow, default)]
+        account: Soft<Account<'a>>,
+        #[serde(default)]
+        requires_openai_auth: Soft<bool>,
+    }
+    #[derive(Deserialize)]
+    struct Account<'a> {
+        #[serde(rename = "type", borrow, default)]
+        kind: Soft<Text<'a>>,
+    }
+    let Ok(body) = serde_json::from_str::<Body<'_>>(result.get()) else {
+        return Login::Unknown;
+    };
+    let kind = (body.account.0.as_ref()).map(|account| account.kind.as_str());
+    match (kind, body.requires_openai_auth.get()) {
+        (Some(kind), _) => Login::In {
+            lane: kind.map(lane),
+        },
+        (None, Some(true)) => Login::Out,
+        (None, Some(false)) => Login::NotNeeded,
+        (None, None) => Login::Unknown,
+    }
+}
+
+fn lane(kind: &str) -> Arc<str> {
+    match kind {
+        "chatgpt" => "subscription",
+        "apiKey" => "api_key",
+        other => other,
+    }
+    .into()
+}
+
+/// The version behind the slash of `initialize`'s `userAgent`.
+pub fn version(result: &RawValue) -> Option<Arc<str>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Body<'a> {
+        #[serde(borrow, default)]
+        user_agent: Soft<Text<'a>>,
+    }
+    let body: Body<'_> = serde_json::from_str(result.get()).ok()?;
+    let (_, rest) = body.user_agent.as_str()?.split_once('/')?;
+    rest.split_whitespace().next().map(Into::into)
+}
+
+/// What `configWarning` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigWarning {
+    pub summary: String,
+    pub details: Option<String>,
+    pub path: Option<String>,
+}
+
+impl ConfigWarning {
+    pub fn of(params: &RawValue) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Body<'a> {
+            #[serde(borrow, default)]
+            summary: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            details: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            path: Soft<Text<'a>>,
+        }
+        let body: Body<'_> = serde_json::from_str(params.get()).ok()?;
+        Some(Self {
+            summary: body.summary.as_str()?.to_owned(),
+            details: body.details.as_str().map(str::to_owned),
+            path: body.path.as_str().map(str::to_owned),
+        })
+    }
+
+    /// The server goes on, but not with what its user has configured.
+    pub fn is_fatal(&self) -> bool {
+        self.summary.starts_with(DEFAULTS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn a_threads_id_is_found_in_every_known_shape() {
+        let id = |json| Opened::of(&raw(json)).map(|opened| opened.thread.to_string());
+        for json in [
+            r#"{"thread":{"id":"t","sessionId":"s"}}"#,
+            r#"{"threadId":"t"}"#,
+            r#"{"conversationId":"t"}"#,
+            r#"{"thread":{"sessionId":"t"}}"#,
+            r#"{"sessionId":"t"}"#,
+            r#"{"thread":{"id":""},"id":"t"}"#,
+        ] {
+            assert_eq!(id(json).as_deref(), Some("t"), "{json}");
+        }
+        assert_eq!(id(r#"{"thread":7}"#), None);
+        let whole = r#"{"thread":{"id":"t"},"model":"m","modelProvider":"openai",
+            "activePermissionProfile":{"id":":workspace"}}"#;
+        let opened = Opened::of(&raw(whole)).unwrap();
+        assert_eq!(opened.model.as_deref(), Some("m"));
+        assert_eq!(opened.provider.as_deref(), Some(OPENAI));
+        assert_eq!(opened.permissions.as_deref(), Some(":workspace"));
+    }
+
+    #[test]
+    fn logins_are_read_as_far_as_they_say_something() {
+        let lane = |lane: &str| Login::In {
+            lane: Some(lane.into()),
+        };
+        let cases = [
+            (r#"{"account":null,"requiresOpenaiAuth":true}"#, Login::Out),
+            (
+                r#"{"account":null,"requiresOpenaiAuth":false}"#,
+                Login::NotNeeded,
+            ),
+            (
+                r#"{"account":{"type":"apiKey"},"requiresOpenaiAuth":true}"#,
+                lane("api_key"),
+            ),
+            (
+                r#"{"account":{"type":"chatgpt","email":"e"}}"#,
+                lane("subscription"),
+            ),
+            (r#"{"account":{"type":"gcp"}}"#, lane("gcp")),
+            ("{}", Login::Unknown),
+            ("7", Login::Unknown),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(login(&raw(json)), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_broken_configuration_is_fatal_and_nothing_else_is() {
+        let fatal = |json| ConfigWarning::of(&raw(json)).map(|warning| warning.is_fatal());
+        assert_eq!(
+            fatal(r#"{"summary":"Invalid configuration; using defaults."}"#),
+            Some(true)
+        );
+        assert_eq!(
+            fatal(r#"{"summary":"Codex could not find bubblewrap on PATH."}"#),
+            Some(false)
+        );
+        assert_eq!(fatal("{}"), None);
+    }
+
+    #[test]
+    fn versions_are_in_the_user_agent() {
+        let agent = raw(r#"{"userAgent":"angelia/0.166.0 (Linux; x86_64) unknown (angelia; 1)"}"#);
+        assert_eq!(version(&agent).as_deref(), Some("0.166.0"));
+    }
+}

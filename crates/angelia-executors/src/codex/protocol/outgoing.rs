@@ -1,0 +1,399 @@
+//! Every line we write to the app-server.
+//!
+//! Each comes out of the serialiser, is one line, and ends with its newline. A request is a struct
+//! with its parameters; [`Call::METHOD`] is its name. What is `None` or empty is left out, which is
+//! the server's "as it was" or "as configured".
+
+use std::{collections::BTreeMap, path::Path};
+
+use angelia_core::model::{CallerTool, Content};
+use base64::Engine as _;
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+
+use super::message::{RequestId, RpcError};
+
+/// A request of ours.
+pub trait Call: Serialize {
+    const METHOD: &'static str;
+}
+
+macro_rules! calls {
+    ($($method:literal => $name:ident $(<$life:lifetime>)?,)*) => {
+        $(impl $(<$life>)? Call for $name $(<$life>)? {
+            const METHOD: &'static str = $method;
+        })*
+
+        /// The names of all of them.
+        pub const METHODS: &[&str] = &[$($method),*];
+    };
+}
+
+calls! {
+    "initialize" => Initialize<'a>,
+    "thread/start" => ThreadStart<'a>,
+    "thread/resume" => ThreadResume<'a>,
+    "thread/fork" => ThreadFork<'a>,
+    "thread/inject_items" => InjectItems<'a>,
+    "thread/unsubscribe" => Unsubscribe<'a>,
+    "thread/archive" => Archive<'a>,
+    "thread/delete" => Delete<'a>,
+    "thread/backgroundTerminals/clean" => CleanTerminals<'a>,
+    "turn/start" => TurnStart<'a>,
+    "turn/steer" => TurnSteer<'a>,
+    "turn/interrupt" => TurnInterrupt<'a>,
+    "account/read" => AccountRead,
+    "model/list" => ModelList<'a>,
+    "plugin/list" => PluginList<'a>,
+    "mcpServerStatus/list" => McpServerStatus<'a>,
+}
+
+/// The first request. Profiles of permissions need `experimental_api`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Initialize<'a> {
+    pub client_info: ClientInfo<'a>,
+    pub capabilities: Capabilities<'a>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct ClientInfo<'a> {
+    pub name: &'a str,
+    pub title: &'a str,
+    pub version: &'a str,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capabilities<'a> {
+    pub experimental_api: bool,
+    /// Exact names of notifications that nobody wants.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub opt_out_notification_methods: &'a [&'a str],
+}
+
+/// What a thread runs with. Sent again with a resume, because not all of it survives.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadSettings<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<&'a Path>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_provider: Option<&'a str>,
+    /// A profile's name, `:read-only`, `:workspace`; `sandbox` would be lost by a resume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<ApprovalPolicy>,
+    /// Keys of config.toml, dotted or nested.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, Value>,
+    /// Instead of its own prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_instructions: Option<&'a str>,
+    /// Behind its own prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApprovalPolicy {
+    /// Asks for every command that is not known to be harmless.
+    Untrusted,
+    /// Asks when the model wants out of the sandbox.
+    OnRequest,
+    Never,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadStart<'a> {
+    #[serde(flatten)]
+    pub settings: ThreadSettings<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dynamic_tools: Vec<DynamicTool<'a>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ephemeral: bool,
+}
+
+/// A tool that the caller runs; its calls come as `item/tool/call`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DynamicTool<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a RawValue,
+}
+
+impl<'a> From<&'a CallerTool> for DynamicTool<'a> {
+    fn from(tool: &'a CallerTool) -> Self {
+        Self {
+            r#type: "function",
+            name: &tool.name,
+            description: &tool.description,
+            input_schema: &tool.input_schema,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadResume<'a> {
+    pub thread_id: &'a str,
+    /// The history with it is deprecated and may be long.
+    pub exclude_turns: bool,
+    #[serde(flatten)]
+    pub settings: ThreadSettings<'a>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadFork<'a> {
+    pub thread_id: &'a str,
+    pub exclude_turns: bool,
+    #[serde(flatten)]
+    pub settings: ThreadSettings<'a>,
+}
+
+/// Items of the model's API behind what the model has seen; see [`history`](super::history).
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InjectItems<'a> {
+    pub thread_id: &'a str,
+    pub items: Vec<Value>,
+}
+
+macro_rules! of_thread {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        $($(#[$doc])*
+        #[derive(Clone, Debug, Serialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name<'a> {
+            pub thread_id: &'a str,
+        })*
+    };
+}
+
+of_thread! {
+    /// Nothing more about this thread is wanted; it may be unloaded.
+    Unsubscribe,
+    Archive,
+    /// Its transcript too.
+    Delete,
+    /// Ends the commands that go on behind a turn.
+    CleanTerminals,
+}
+
+/// Never while a turn is active: it would become words for that one.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnStart<'a> {
+    pub thread_id: &'a str,
+    pub input: Vec<UserInput<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_user_message_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<&'a RawValue>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnSteer<'a> {
+    pub thread_id: &'a str,
+    pub expected_turn_id: &'a str,
+    pub input: Vec<UserInput<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_user_message_id: Option<&'a str>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnInterrupt<'a> {
+    pub thread_id: &'a str,
+    pub turn_id: &'a str,
+}
+
+/// Looks at what is on this machine; asks nobody else unless told to.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountRead {
+    pub refresh_token: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct ModelList<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct PluginList<'a> {
+    pub cwds: &'a [&'a Path],
+}
+
+/// Without a thread: the global ones.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpServerStatus<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<&'a str>,
+}
+
+/// One piece of what a person says.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum UserInput<'a> {
+    Text { text: &'a str },
+    Image { url: String },
+}
+
+pub fn user_input(content: &[Content]) -> Vec<UserInput<'_>> {
+    (content.iter())
+        .map(|content| match content {
+            Content::Text(text) => UserInput::Text { text },
+            Content::Image { media_type, data } => UserInput::Image {
+                url: data_url(media_type, data),
+            },
+        })
+        .collect()
+}
+
+pub(crate) fn data_url(media_type: &str, data: &[u8]) -> String {
+    let data = base64::engine::general_purpose::STANDARD.encode(data);
+    format!("data:{media_type};base64,{data}")
+}
+
+/// A request; the response carries `id` back.
+pub fn request<C: Call>(id: u64, call: &C) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Line<'a, C> {
+        method: &'a str,
+        id: u64,
+        params: &'a C,
+    }
+    line(&Line {
+        method: C::METHOD,
+        id,
+        params: call,
+    })
+}
+
+/// The only notification of ours, behind the answer to `initialize`.
+pub fn initialized() -> Vec<u8> {
+    line(&serde_json::json!({"method": "initialized"}))
+}
+
+/// Answers a request of the server.
+pub fn result(id: &RequestId, result: &RawValue) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        id: &'a RequestId,
+        result: &'a RawValue,
+    }
+    line(&Line { id, result })
+}
+
+/// Refuses a request of the server; approvals then count as declined.
+pub fn error(id: &RequestId, error: &RpcError) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        id: &'a RequestId,
+        error: &'a RpcError,
+    }
+    line(&Line { id, error })
+}
+
+fn line<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut line = Vec::with_capacity(256);
+    // Our own types, with string keys: a path that is not Unicode is all that could fail here.
+    if serde_json::to_writer(&mut line, value).is_err() {
+        line.clear();
+    }
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sent(line: &[u8]) -> Value {
+        assert_eq!(line.last(), Some(&b'\n'));
+        assert_eq!(line.split(|byte| *byte == b'\n').count(), 2);
+        serde_json::from_slice(line).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_set_is_not_sent() {
+        let start = ThreadStart {
+            settings: ThreadSettings {
+                cwd: Some(Path::new("/w")),
+                permissions: Some(":workspace"),
+                approval_policy: Some(ApprovalPolicy::OnRequest),
+                ..ThreadSettings::default()
+            },
+            ..ThreadStart::default()
+        };
+        assert_eq!(
+            sent(&request(3, &start)),
+            json!({"method": "thread/start", "id": 3, "params": {
+                "cwd": "/w", "permissions": ":workspace", "approvalPolicy": "on-request"}})
+        );
+        assert_eq!(sent(&initialized()), json!({"method": "initialized"}));
+    }
+
+    #[test]
+    fn words_and_pictures_are_spelled_as_input() {
+        let content = [
+            Content::text("a\nb"),
+            Content::Image {
+                media_type: "image/png".into(),
+                data: (*b"x").into(),
+            },
+        ];
+        let turn = TurnStart {
+            thread_id: "t",
+            input: user_input(&content),
+            client_user_message_id: Some("u"),
+            model: None,
+            effort: None,
+            output_schema: None,
+        };
+        assert_eq!(
+            sent(&request(1, &turn))["params"],
+            json!({"threadId": "t", "clientUserMessageId": "u", "input": [
+                {"type": "text", "text": "a\nb"},
+                {"type": "image", "url": "data:image/png;base64,eA=="}]})
+        );
+    }
+
+    #[test]
+    fn a_callers_tool_keeps_the_bytes_of_its_schema() {
+        let tool = CallerTool {
+            name: "look".into(),
+            description: "d".into(),
+            input_schema: RawValue::from_string(r#"{"z":1,"a":2}"#.to_owned())
+                .unwrap()
+                .into(),
+        };
+        let start = ThreadStart {
+            dynamic_tools: vec![DynamicTool::from(&tool)],
+            ..ThreadStart::default()
+        };
+        let line = String::from_utf8(request(1, &start)).unwrap();
+        assert!(line.contains(r#""inputSchema":{"z":1,"a":2}"#), "{line}");
+        assert!(line.contains(r#""type":"function""#), "{line}");
+    }
+}

@@ -1,0 +1,416 @@
+//! What of the protocol we rely on, to be compared with the schema a version generates of itself
+//! (`codex app-server generate-json-schema`, with and without `--experimental`). A name that is gone
+//! there has changed its meaning here.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{answer, outgoing};
+
+/// Requests of ours that exist only with `experimentalApi`.
+const EXPERIMENTAL_CALLS: &[&str] = &["thread/backgroundTerminals/clean"];
+
+/// Notifications that the translation reads.
+pub const NOTIFICATIONS: &[&str] = &[
+    "account/rateLimits/updated",
+    "configWarning",
+    "error",
+    "guardianWarning",
+    "item/agentMessage/delta",
+    "item/commandExecution/outputDelta",
+    "item/completed",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "item/plan/delta",
+    "item/reasoning/summaryTextDelta",
+    "item/reasoning/textDelta",
+    "item/started",
+    "mcpServer/startupStatus/updated",
+    "model/rerouted",
+    "serverRequest/resolved",
+    "thread/closed",
+    "thread/compacted",
+    "thread/settings/updated",
+    "thread/started",
+    "thread/status/changed",
+    "thread/tokenUsage/updated",
+    "turn/completed",
+    "turn/diff/updated",
+    "turn/plan/updated",
+    "turn/started",
+    "warning",
+];
+
+/// Requests of the server that are answered with more than an error.
+pub const REQUESTS: &[&str] = &[
+    answer::COMMAND,
+    answer::PATCH,
+    answer::PERMISSIONS,
+    answer::USER_INPUT,
+    answer::ELICITATION,
+    answer::TOOL_CALL,
+];
+
+/// Fields by the definition that has them.
+const FIELDS: &[(&str, &[&str])] = &[
+    ("InitializeParams", &["clientInfo", "capabilities"]),
+    (
+        "InitializeCapabilities",
+        &["experimentalApi", "optOutNotificationMethods"],
+    ),
+    (
+        "ThreadStartParams",
+        &[
+            "cwd",
+            "model",
+            "modelProvider",
+            "approvalPolicy",
+            "config",
+            "baseInstructions",
+            "developerInstructions",
+            "serviceTier",
+            "ephemeral",
+        ],
+    ),
+    (
+        "ThreadResumeParams",
+        &[
+            "threadId",
+            "excludeTurns",
+            "cwd",
+            "model",
+            "approvalPolicy",
+            "config",
+        ],
+    ),
+    (
+        "ThreadForkParams",
+        &[
+            "threadId",
+            "excludeTurns",
+            "cwd",
+            "model",
+            "approvalPolicy",
+            "config",
+        ],
+    ),
+    ("ThreadStartResponse", &["thread", "model", "modelProvider"]),
+    (
+        "Thread",
+        &["id", "parentThreadId", "model", "modelProvider"],
+    ),
+    ("ThreadInjectItemsParams", &["threadId", "items"]),
+    ("ThreadUnsubscribeParams", &["threadId"]),
+    ("ThreadArchiveParams", &["threadId"]),
+    ("ThreadDeleteParams", &["threadId"]),
+    (
+        "TurnStartParams",
+        &[
+            "threadId",
+            "input",
+            "clientUserMessageId",
+            "model",
+            "effort",
+            "outputSchema",
+        ],
+    ),
+    (
+        "TurnSteerParams",
+        &["threadId", "expectedTurnId", "input", "clientUserMessageId"],
+    ),
+    ("TurnInterruptParams", &["threadId", "turnId"]),
+    ("GetAccountParams", &["refreshToken"]),
+    ("GetAccountResponse", &["account", "requiresOpenaiAuth"]),
+    ("Turn", &["id", "status", "error", "items", "completedAt"]),
+    (
+        "TurnError",
+        &["message", "codexErrorInfo", "additionalDetails"],
+    ),
+    (
+        "ErrorNotification",
+        &["threadId", "turnId", "error", "willRetry"],
+    ),
+    ("ItemStartedNotification", &["threadId", "turnId", "item"]),
+    ("ItemCompletedNotification", &["threadId", "turnId", "item"]),
+    (
+        "AgentMessageDeltaNotification",
+        &["threadId", "turnId", "itemId", "delta"],
+    ),
+    (
+        "ReasoningSummaryTextDeltaNotification",
+        &["threadId", "turnId", "itemId", "delta", "summaryIndex"],
+    ),
+    (
+        "ReasoningTextDeltaNotification",
+        &["threadId", "turnId", "itemId", "delta", "contentIndex"],
+    ),
+    ("ThreadTokenUsage", &["total", "last"]),
+    (
+        "TokenUsageBreakdown",
+        &[
+            "inputTokens",
+            "cachedInputTokens",
+            "cacheWriteInputTokens",
+            "outputTokens",
+        ],
+    ),
+    (
+        "RateLimitSnapshot",
+        &["primary", "secondary", "planType", "rateLimitReachedType"],
+    ),
+    ("RateLimitWindow", &["usedPercent", "resetsAt"]),
+    ("TurnPlanStep", &["step", "status"]),
+    ("FileUpdateChange", &["path", "kind", "diff"]),
+    ("ConfigWarningNotification", &["summary", "details", "path"]),
+    (
+        "ServerRequestResolvedNotification",
+        &["threadId", "requestId"],
+    ),
+    (
+        "CommandExecutionRequestApprovalParams",
+        &[
+            "threadId",
+            "turnId",
+            "itemId",
+            "kind",
+            "reason",
+            "command",
+            "cwd",
+            "networkApprovalContext",
+        ],
+    ),
+    (
+        "FileChangeRequestApprovalParams",
+        &["threadId", "turnId", "itemId", "reason", "grantRoot"],
+    ),
+    (
+        "PermissionsRequestApprovalParams",
+        &[
+            "threadId",
+            "turnId",
+            "itemId",
+            "cwd",
+            "reason",
+            "permissions",
+        ],
+    ),
+    (
+        "ToolRequestUserInputParams",
+        &["threadId", "turnId", "questions"],
+    ),
+    (
+        "ToolRequestUserInputQuestion",
+        &["id", "header", "question", "options"],
+    ),
+    (
+        "McpServerElicitationRequestParams",
+        &["serverName", "threadId", "turnId"],
+    ),
+    (
+        "DynamicToolCallParams",
+        &["threadId", "turnId", "callId", "tool", "arguments"],
+    ),
+];
+
+/// Fields that exist only with `experimentalApi`.
+const EXPERIMENTAL_FIELDS: &[(&str, &[&str])] = &[
+    ("ThreadStartParams", &["permissions", "dynamicTools"]),
+    ("ThreadResumeParams", &["permissions"]),
+    ("ThreadForkParams", &["permissions"]),
+    ("ThreadStartResponse", &["activePermissionProfile"]),
+    ("ThreadBackgroundTerminalsCleanParams", &["threadId"]),
+    (
+        "CommandExecutionRequestApprovalParams",
+        &["additionalPermissions"],
+    ),
+];
+
+/// Fields of items, by their type.
+const ITEMS: &[(&str, &[&str])] = &[
+    ("userMessage", &["id", "clientId", "content"]),
+    ("agentMessage", &["id", "text", "phase", "delivery"]),
+    ("plan", &["id", "text"]),
+    ("reasoning", &["id", "summary", "content"]),
+    (
+        "commandExecution",
+        &[
+            "id",
+            "command",
+            "cwd",
+            "status",
+            "aggregatedOutput",
+            "exitCode",
+        ],
+    ),
+    ("fileChange", &["id", "changes", "status"]),
+    (
+        "mcpToolCall",
+        &[
+            "id",
+            "server",
+            "tool",
+            "arguments",
+            "status",
+            "result",
+            "error",
+        ],
+    ),
+    (
+        "dynamicToolCall",
+        &[
+            "id",
+            "tool",
+            "arguments",
+            "status",
+            "contentItems",
+            "success",
+        ],
+    ),
+    (
+        "collabAgentToolCall",
+        &["id", "tool", "prompt", "receiverThreadIds", "status"],
+    ),
+    ("subAgentActivity", &["id", "agentThreadId"]),
+    ("webSearch", &["id", "query", "action"]),
+    ("imageView", &["id", "path"]),
+    (
+        "imageGeneration",
+        &["id", "status", "revisedPrompt", "savedPath"],
+    ),
+    ("sleep", &["id", "durationMs"]),
+    ("exitedReviewMode", &["id", "review"]),
+    ("contextCompaction", &["id"]),
+];
+
+/// Words that decide something.
+const WORDS: &[(&str, &[&str])] = &[
+    ("TurnStatus", &["completed", "interrupted", "failed"]),
+    (
+        "CommandExecutionStatus",
+        &["completed", "failed", "declined"],
+    ),
+    ("PatchApplyStatus", &["completed", "failed", "declined"]),
+    ("McpToolCallStatus", &["completed", "failed"]),
+    ("PatchChangeKind", &["add", "delete", "update"]),
+    (
+        "TurnPlanStepStatus",
+        &["pending", "inProgress", "completed"],
+    ),
+    ("MessagePhase", &["commentary", "final_answer"]),
+    ("AgentMessageDelivery", &["async"]),
+    ("AskForApproval", &["untrusted", "on-request", "never"]),
+    ("UserInput", &["text", "image"]),
+    ("DynamicToolSpec", &["function"]),
+    ("Account", &["apiKey", "chatgpt"]),
+    (
+        "CodexErrorInfo",
+        &[
+            "contextWindowExceeded",
+            "sessionBudgetExceeded",
+            "usageLimitExceeded",
+            "rateLimitExceeded",
+            "flexUnavailable",
+            "serverOverloaded",
+            "modelNotFound",
+            "policyCapacityUnavailable",
+            "cyberPolicy",
+            "misalignmentPolicyViolation",
+            "tooManyDenials",
+            "internalServerError",
+            "unauthorized",
+            "badRequest",
+            "sandboxError",
+            "httpConnectionFailed",
+            "responseStreamConnectionFailed",
+            "responseStreamDisconnected",
+            "responseTooManyFailedAttempts",
+        ],
+    ),
+];
+
+/// What a schema lacks of all this: nothing, for a version we can drive. `bundle` is the file of all
+/// definitions, `requests` that of the server's requests.
+pub fn missing(bundle: &Value, requests: &Value, experimental: bool) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut want = |there: bool, what: String| {
+        if !there {
+            missing.push(what);
+        }
+    };
+    let calls = methods(&bundle["definitions"]["ClientRequest"]);
+    for call in outgoing::METHODS {
+        let wanted = experimental || !EXPERIMENTAL_CALLS.contains(call);
+        want(!wanted || calls.contains(call), format!("request {call}"));
+    }
+    let told = methods(&bundle["definitions"]["ServerNotification"]);
+    for method in NOTIFICATIONS {
+        want(told.contains(method), format!("notification {method}"));
+    }
+    let asked = methods(requests);
+    for method in REQUESTS {
+        want(
+            asked.contains(method),
+            format!("request of the server {method}"),
+        );
+    }
+    let definition = |name: &str| {
+        let of = |schema: &Value| schema["definitions"].get(name).cloned();
+        of(bundle).or_else(|| of(requests)).unwrap_or_default()
+    };
+    let more = EXPERIMENTAL_FIELDS.iter().filter(|_| experimental);
+    for (name, fields) in FIELDS.iter().chain(more) {
+        let found = definition(name);
+        for field in *fields {
+            let there = found["properties"].get(field).is_some();
+            want(there, format!("{name}.{field}"));
+        }
+    }
+    let items = definition("ThreadItem");
+    for (kind, fields) in ITEMS {
+        let all = items["oneOf"].as_array().into_iter().flatten();
+        let found = all
+            .clone()
+            .find(|one| one["properties"]["type"]["enum"][0] == *kind);
+        for field in *fields {
+            let there = found.is_some_and(|one| one["properties"].get(field).is_some());
+            want(there, format!("item {kind}.{field}"));
+        }
+    }
+    for (name, words) in WORDS {
+        let mut there = BTreeSet::new();
+        collect_words(&definition(name), &mut there);
+        for word in *words {
+            want(there.contains(*word), format!("{name} \"{word}\""));
+        }
+    }
+    missing
+}
+
+fn methods(schema: &Value) -> BTreeSet<&str> {
+    let all = schema["oneOf"].as_array().into_iter().flatten();
+    all.filter_map(|one| one["properties"]["method"]["enum"][0].as_str())
+        .collect()
+}
+
+/// Every value and every key that a definition lists.
+fn collect_words(schema: &Value, into: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match (key.as_str(), value) {
+                    ("enum", Value::Array(values)) => {
+                        into.extend(values.iter().filter_map(Value::as_str).map(str::to_owned));
+                    }
+                    ("properties", Value::Object(fields)) => {
+                        into.extend(fields.keys().cloned());
+                        collect_words(value, into);
+                    }
+                    _ => collect_words(value, into),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_words(item, into)),
+        _ => {}
+    }
+}

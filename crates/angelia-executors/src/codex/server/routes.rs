@@ -1,0 +1,266 @@
+//! Whose message is it? Threads are known by several spellings of their id; those of sub-agents
+//! belong to the thread that started them; what names no thread is for everybody.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use serde_json::value::RawValue;
+
+use super::{
+    super::protocol::{
+        message::{METHOD_NOT_FOUND, RequestId, Route, RpcError},
+        opened,
+    },
+    inbox::{NotTaken, Said, Sender},
+};
+
+/// Threads of sub-agents that are remembered; the oldest are forgotten first.
+const CHILDREN: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    threads: HashMap<Arc<str>, Thread>,
+    /// A sub-agent's thread, and the thread of ours above it.
+    children: HashMap<Box<str>, Arc<str>>,
+    born: VecDeque<Box<str>>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    inbox: Sender,
+    /// The turn that runs in it.
+    turn: Option<Box<str>>,
+}
+
+/// A thread that nobody listens to any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Abandoned {
+    pub(super) thread: Arc<str>,
+    pub(super) turn: Option<Box<str>>,
+}
+
+impl Routes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    pub(super) fn add(&mut self, thread: Arc<str>, inbox: Sender) {
+        self.threads.insert(thread, Thread { inbox, turn: None });
+    }
+
+    pub(super) fn remove(&mut self, thread: &str) -> Option<Abandoned> {
+        let (thread, removed) = self.threads.remove_entry(thread)?;
+        self.children.retain(|_, parent| *parent != thread);
+        Some(Abandoned {
+            thread,
+            turn: removed.turn,
+        })
+    }
+
+    /// Those whose listener has gone without a word.
+    pub(super) fn take_gone(&mut self) -> Vec<Abandoned> {
+        let gone = self
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.inbox.is_gone());
+        let gone: Vec<Arc<str>> = gone.map(|(id, _)| Arc::clone(id)).collect();
+        gone.iter().filter_map(|id| self.remove(id)).collect()
+    }
+
+    pub(super) fn notification(&mut self, method: &str, params: &RawValue) -> Vec<Abandoned> {
+        let said = || Said::Notification {
+            method: method.into(),
+            params: params.to_owned(),
+        };
+        let route = Route::of(params);
+        let Some(id) = route.thread else {
+            let all: Vec<Arc<str>> = self.threads.keys().cloned().collect();
+            let sent = all.iter().filter_map(|id| self.send(id, said()));
+            return sent.collect();
+        };
+        if let Some(parent) = route.parent
+            && let Some(parent) = self.owner(&parent)
+        {
+            self.adopt(&id, parent);
+        }
+        let Some(owner) = self.owner(&id) else {
+            return Vec::new();
+        };
+        if let Some(thread) = self.threads.get_mut(&*id) {
+            match method {
+                "turn/started" => thread.turn = opened::turn_id(params).map(|id| (*id).into()),
+                "turn/completed" => thread.turn = None,
+                _ => {}
+            }
+        }
+        self.send(&owner, said()).into_iter().collect()
+    }
+
+    /// `Err`: nobody is there to answer it.
+    pub(super) fn request(
+        &mut self,
+        id: RequestId,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<Vec<Abandoned>, (RequestId, RpcError)> {
+        let route = Route::of(params);
+        let owner = route.thread.and_then(|thread| self.owner(&thread));
+        let Some(owner) = owner else {
+            let message = format!("nobody is there to answer `{method}`");
+            return Err((
+                id,
+                RpcError {
+                    code: METHOD_NOT_FOUND,
+                    message,
+                },
+            ));
+        };
+        let said = Said::Request {
+            id,
+            method: method.into(),
+            params: params.to_owned(),
+        };
+        Ok(self.send(&owner, said).into_iter().collect())
+    }
+
+    /// The line is gone; whoever it was for learns that there was one. Its beginning may tell who.
+    pub(super) fn too_long(&mut self, bytes: usize, head: &[u8]) -> Vec<Abandoned> {
+        let head = String::from_utf8_lossy(head);
+        let named = (self.threads.keys()).filter(|id| head.contains(&format!("\"{id}\"")));
+        let mut to: Vec<Arc<str>> = named.cloned().collect();
+        if to.is_empty() {
+            to = self.threads.keys().cloned().collect();
+        }
+        let sent = to
+            .iter()
+            .filter_map(|id| self.send(id, Said::TooLong { bytes }));
+        sent.collect()
+    }
+
+    fn owner(&self, thread: &str) -> Option<Arc<str>> {
+        match self.threads.get_key_value(thread) {
+            Some((id, _)) => Some(Arc::clone(id)),
+            None => self.children.get(thread).cloned(),
+        }
+    }
+
+    fn adopt(&mut self, child: &str, parent: Arc<str>) {
+        if self.threads.contains_key(child) {
+            return;
+        }
+        if self.children.insert(child.into(), parent).is_none() {
+            self.born.push_back(child.into());
+        }
+        if self.born.len() > CHILDREN
+            && let Some(oldest) = self.born.pop_front()
+        {
+            self.children.remove(&oldest);
+        }
+    }
+
+    fn send(&mut self, thread: &Arc<str>, said: Said) -> Option<Abandoned> {
+        let sent = self.threads.get(thread)?.inbox.send(said);
+        let reason = sent.err()?;
+        if reason == NotTaken::Full {
+            tracing::warn!(%thread, "a thread was cut off: nobody reads what it says");
+        }
+        self.remove(thread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::inbox::{self, Inbox},
+        *,
+    };
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    fn routes(threads: &[&str]) -> (Routes, Vec<Inbox>) {
+        let mut routes = Routes::default();
+        let inboxes = threads.iter().map(|id| {
+            let (sender, inbox) = inbox::new();
+            routes.add((*id).into(), sender);
+            inbox
+        });
+        let inboxes = inboxes.collect();
+        (routes, inboxes)
+    }
+
+    fn heard(inbox: &mut Inbox) -> Vec<String> {
+        let mut batch = Vec::new();
+        inbox.now(&mut batch);
+        let name = |said: Said| match said {
+            Said::Notification { method, .. } | Said::Request { method, .. } => method.into(),
+            Said::TooLong { .. } => "too long".to_owned(),
+        };
+        batch.into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn messages_go_to_their_thread_or_to_everybody() {
+        let (mut routes, mut inboxes) = routes(&["a", "b"]);
+        for (method, params) in [
+            ("one", r#"{"threadId":"a"}"#),
+            ("two", r#"{"thread":{"id":"b"}}"#),
+            ("three", r#"{"conversationId":"b"}"#),
+            ("all", "{}"),
+            ("nobody", r#"{"threadId":"c"}"#),
+            (
+                "thread/started",
+                r#"{"thread":{"id":"child","parentThreadId":"a"}}"#,
+            ),
+            (
+                "thread/started",
+                r#"{"thread":{"id":"grandchild","parentThreadId":"child"}}"#,
+            ),
+            ("of a child", r#"{"threadId":"grandchild"}"#),
+        ] {
+            assert!(routes.notification(method, &raw(params)).is_empty());
+        }
+        let id = RequestId::of(&raw("0")).unwrap();
+        let asked = routes.request(id.clone(), "ask", &raw(r#"{"threadId":"child"}"#));
+        assert!(asked.unwrap().is_empty());
+        assert_eq!(
+            heard(&mut inboxes[0]),
+            [
+                "one",
+                "all",
+                "thread/started",
+                "thread/started",
+                "of a child",
+                "ask"
+            ]
+        );
+        assert_eq!(heard(&mut inboxes[1]), ["two", "three", "all"]);
+        for params in [r#"{"threadId":"c"}"#, "{}"] {
+            let (_, error) = routes.request(id.clone(), "ask", &raw(params)).unwrap_err();
+            assert_eq!(error.code, METHOD_NOT_FOUND);
+        }
+        routes.too_long(9, b"{\"threadId\":\"b\",");
+        assert!(heard(&mut inboxes[0]).is_empty());
+        assert_eq!(heard(&mut inboxes[1]), ["too long"]);
+    }
+
+    #[test]
+    fn whoever_has_gone_is_noticed_with_the_turn_he_left() {
+        let (mut routes, mut inboxes) = routes(&["a", "b"]);
+        let started = raw(r#"{"threadId":"a","turn":{"id":"t1"}}"#);
+        assert!(routes.notification("turn/started", &started).is_empty());
+        assert!(routes.take_gone().is_empty());
+        inboxes.remove(0);
+        let abandoned = Abandoned {
+            thread: "a".into(),
+            turn: Some("t1".into()),
+        };
+        assert_eq!(routes.notification("x", &raw("{}")), [abandoned]);
+        inboxes.clear();
+        assert_eq!(routes.take_gone().len(), 1);
+        assert!(routes.is_empty());
+    }
+}

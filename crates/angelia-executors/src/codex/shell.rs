@@ -1,0 +1,128 @@
+//! A command as its author wrote it.
+//!
+//! The server reports `/bin/bash -lc 'git status'`. People, and the patterns of a profile, mean
+//! `git status`. What is not exactly a shell with one script is left as it is: a command must never
+//! look smaller than it is.
+
+use std::borrow::Cow;
+
+const SHELLS: &[&str] = &["bash", "sh", "zsh", "dash", "ksh"];
+
+/// The script of a shell's command line, or the command line itself.
+pub(crate) fn script(command: &str) -> Cow<'_, str> {
+    match words(command).as_deref() {
+        Some([shell, flag, script]) if is_shell(shell) && matches!(&**flag, "-lc" | "-c") => {
+            Cow::Owned(script.clone())
+        }
+        _ => Cow::Borrowed(command),
+    }
+}
+
+fn is_shell(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    SHELLS.contains(&name)
+}
+
+/// Splits as a shell would, as long as nothing but quoting is in it.
+fn words(command: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = command.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            ' ' | '\t' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next()? {
+                        '\'' => break,
+                        inner => word.push(inner),
+                    }
+                }
+            }
+            '"' => double_quoted(&mut chars, word.get_or_insert_default())?,
+            '\\' => match chars.next()? {
+                '\n' => {}
+                escaped => word.get_or_insert_default().push(escaped),
+            },
+            // Everything that means something to a shell outside quotes, except what we know.
+            '\n' | '$' | '`' | '&' | '|' | ';' | '<' | '>' | '(' | ')' | '{' | '}' | '*' | '?'
+            | '[' | ']' | '~' | '#' | '!' => return None,
+            plain => word.get_or_insert_default().push(plain),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+fn double_quoted(chars: &mut std::str::Chars<'_>, word: &mut String) -> Option<()> {
+    loop {
+        match chars.next()? {
+            '"' => return Some(()),
+            '$' | '`' => return None,
+            '\\' => match chars.next()? {
+                '\n' => {}
+                escaped @ ('$' | '`' | '"' | '\\') => word.push(escaped),
+                other => word.extend(['\\', other]),
+            },
+            inner => word.push(inner),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_shell_with_one_script_is_its_script() {
+        let cases = [
+            (
+                "/bin/bash -lc 'touch made.txt && echo ok'",
+                "touch made.txt && echo ok",
+            ),
+            ("/bin/bash -lc cat", "cat"),
+            ("bash -c \"echo \\\"hi\\\"\"", "echo \"hi\""),
+            ("/bin/zsh -lc 'it'\"'\"'s'", "it's"),
+            ("/bin/zsh -lc 'it'\\''s'", "it's"),
+            ("/bin/bash -lc 'a\nb'", "a\nb"),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(script(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn whatever_else_is_left_alone() {
+        for command in [
+            "",
+            "ls",
+            "/bin/bash -lc 'a' 'b'",
+            "/bin/bash -lc 'a'; rm x",
+            "/bin/bash -lc \"$(rm x)\"",
+            "/bin/bash -lc 'a",
+            "/bin/bash --rcfile x",
+            "python -c 'x'",
+            "/bin/bash -lc 'a' > /etc/x",
+        ] {
+            assert_eq!(script(command), command);
+        }
+    }
+
+    proptest! {
+        /// Quoted as shells are, any script comes back; unquoted, nothing is lost.
+        #[test]
+        fn quoting_is_undone(text in ".*") {
+            let quoted = format!("/bin/bash -lc '{}'", text.replace('\'', r"'\''"));
+            prop_assert_eq!(script(&quoted), text.as_str());
+        }
+
+        #[test]
+        fn any_text_is_survived(text in "[a\"'\\\\$ \n-]{0,20}|.*") {
+            let whole = format!("bash -lc {text}");
+            let _any = script(&whole);
+        }
+    }
+}

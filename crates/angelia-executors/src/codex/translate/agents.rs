@@ -1,0 +1,82 @@
+//! Threads of sub-agents. They speak under their own thread's id: their tools are shown under the
+//! call that started them, their words are not part of the answer, their questions are asked, and
+//! what they spend is spent by the turn.
+
+use std::collections::HashMap;
+
+use angelia_core::model::ToolId;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Translator;
+use crate::{
+    codex::usage::Ledger,
+    lenient::{Soft, Text},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Agents(HashMap<Box<str>, SubAgent>);
+
+#[derive(Debug)]
+struct SubAgent {
+    /// The call that started it.
+    call: Option<ToolId>,
+    ledger: Ledger,
+}
+
+impl Agents {
+    pub(super) fn owns(&self, thread: &str) -> bool {
+        self.0.contains_key(thread)
+    }
+
+    pub(super) fn adopt(&mut self, thread: &str, call: Option<ToolId>) {
+        let known = self.0.entry(thread.into()).or_insert_with(|| SubAgent {
+            call: None,
+            ledger: Ledger::new(false),
+        });
+        if let Some(call) = call {
+            known.call.get_or_insert(call);
+        }
+    }
+
+    pub(super) fn call(&self, thread: &str) -> Option<&ToolId> {
+        self.0.get(thread)?.call.as_ref()
+    }
+
+    pub(super) fn ledger(&mut self, thread: &str) -> Option<&mut Ledger> {
+        self.0.get_mut(thread).map(|agent| &mut agent.ledger)
+    }
+
+    pub(super) fn forget(&mut self, thread: &str) {
+        self.0.remove(thread);
+    }
+}
+
+impl Translator {
+    /// A thread has begun: perhaps one that ours has started.
+    pub(super) fn thread_started(&mut self, params: &RawValue) {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow, default)]
+            thread: Soft<Thread<'a>>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Thread<'a> {
+            #[serde(borrow, default)]
+            id: Soft<Text<'a>>,
+            #[serde(borrow, default)]
+            parent_thread_id: Soft<Text<'a>>,
+        }
+        let params: Option<Params<'_>> = serde_json::from_str(params.get()).ok();
+        let Some(thread) = params.and_then(|params| params.thread.0) else {
+            return;
+        };
+        if let (Some(id), Some(parent)) = (thread.id.as_str(), thread.parent_thread_id.as_str())
+            && id != self.context.thread.as_str()
+            && self.owns(parent)
+        {
+            self.agents.adopt(id, None);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! One turn: `turn/start`, and everything until its end. The loop listens to the process, to the
+//! engine and to the clock at once; one look into the inbox becomes one batch of events.
+//!
+//! ```text
+//!     turn/start ─►  running ─► turn/completed ─► Ended
+//!                      │  ▲
+//!  cancel: interrupt ──┤  └── decisions, tools' results, words for the running turn
+//!                      │
+//!  no end 5 s after the interrupt, end of the process ──► Ended, and never used again
+//! ```
+
+use std::time::Duration;
+
+use angelia_core::{
+    model::{Content, Message, Part, Role, Status, Turn},
+    ports::{Emitted, Ended, TurnControl, TurnIo},
+};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{
+    agent::{CodexAgent, not_steered},
+    calls::PermittedTurn,
+    protocol::{
+        history,
+        message::RpcError,
+        outgoing::{InjectItems, TurnStart, user_input},
+    },
+    server::{Answered, CallError, Said},
+};
+
+/// An interrupt is answered in milliseconds; whoever takes longer is stuck.
+const INTERRUPT_LIMIT: Duration = Duration::from_secs(5);
+
+/// One that arrives before the turn has a name finds nothing to interrupt.
+const INTERRUPT_AGAIN: Duration = Duration::from_millis(500);
+
+/// The program refuses a turn that is told more.
+const MOST_CHARACTERS: usize = 1 << 20;
+
+/// When nothing else is waited for.
+const LONG: Duration = Duration::from_hours(1);
+
+/// What happens next in a turn.
+enum Step {
+    Said,
+    Accepted(Answered),
+    Steered(bool),
+    Control(Option<TurnControl>),
+    Cancelled,
+    Rang,
+}
+
+/// What a turn waits for besides the process.
+#[derive(Default)]
+struct Clocks {
+    /// Interrupted; give up then.
+    give_up: Option<Instant>,
+    /// Say it again then.
+    again: Option<Instant>,
+}
+
+impl Clocks {
+    fn next(&self) -> Instant {
+        let soonest = [self.give_up, self.again].into_iter().flatten().min();
+        soonest.unwrap_or_else(|| Instant::now() + LONG)
+    }
+}
+
+impl CodexAgent {
+    pub(super) async fn turn(&mut self, turn: &Turn, mut io: TurnIo) -> Ended {
+        if io.cancel.is_cancelled() {
+            return interrupted("interrupted before it began");
+        }
+        if !self.settle().await {
+            return Ended::failed(self.lost("before the turn").await);
+        }
+        if let Some(failure) = self.login_problem().await {
+            return Ended::failed(failure);
+        }
+        let ended = self.run_turn(turn, &mut io).await;
+        self.in_turn = false;
+        if ended.status != Status::Completed {
+            self.clean_up().await;
+        }
+        ended
+    }
+
+    async fn run_turn(&mut self, turn: &Turn, io: &mut TurnIo) -> Ended {
+        self.translator.begin_turn();
+        let input = match self.told_before(&turn.input).await {
+            Ok(true) => &[],
+            Ok(false) => &*turn.input,
+            Err(error) => return Ended::failed(error.failure("take the message")),
+        };
+        let mut accepted = Some(self.begin(turn, input).await);
+        self.in_turn = true;
+        io.events.send(std::mem::take(&mut self.first_words)).await;
+
+        let mut clocks = Clocks::default();
+        let mut control_open = true;
+        let mut asked_to_stop = false;
+        let mut said: Vec<Said> = Vec::new();
+        let mut batch: Vec<Emitted> = Vec::new();
+        let cancel = io.cancel.clone();
+        let cancelled = cancel.cancelled();
+        let clock = sleep_until(clocks.next());
+        tokio::pin!(cancelled, clock);
+        loop {
+            // The process comes last, so that a flood of output cannot drown the rest.
+            let step = tokio::select! {
+                biased;
+                () = &mut cancelled, if !asked_to_stop => Step::Cancelled,
+                control = io.control.recv(), if control_open => Step::Control(control),
+                answer = answer_of(&mut accepted), if accepted.is_some() => Step::Accepted(answer),
+                taken = taken(&mut self.steering), if self.steering.is_some() => Step::Steered(taken),
+                () = &mut clock => Step::Rang,
+                () = self.inbox.next(&mut said) => Step::Said,
+            };
+            let ended = match step {
+                Step::Said if said.is_empty() => Some(self.output_ended(&mut batch).await),
+                Step::Said => self.translate(&mut said, &mut batch).await,
+                Step::Accepted(answer) => {
+                    accepted = None;
+                    let refused = self.accepted(answer, &mut batch);
+                    if asked_to_stop {
+                        self.interrupt().await;
+                    }
+                    refused
+                }
+                Step::Steered(taken) => {
+                    self.steering = None;
+                    if !taken {
+                        batch.push(not_steered());
+                    }
+                    None
+                }
+                Step::Control(None) => {
+                    control_open = false;
+                    None
+                }
+                Step::Control(Some(control)) => {
+                    self.control(control).await;
+                    None
+                }
+                Step::Cancelled => {
+                    asked_to_stop = true;
+                    let now = Instant::now();
+                    clocks.give_up = Some(now + INTERRUPT_LIMIT);
+                    clocks.again = Some(now + INTERRUPT_AGAIN);
+                    self.interrupt().await;
+                    clock.as_mut().reset(clocks.next());
+                    None
+                }
+                Step::Rang => {
+                    let ended = self.rang(&mut clocks, &mut batch).await;
+                    clock.as_mut().reset(clocks.next());
+                    ended
+                }
+            };
+            self.pass_held_words().await;
+            if let Some(ended) = ended {
+                self.drop_held_words(&mut batch).await;
+                io.events.send(batch).await;
+                return ended;
+            }
+            io.events.send(std::mem::take(&mut batch)).await;
+        }
+    }
+
+    /// Words that are too many for one turn are told before it; the turn then has none of its own.
+    async fn told_before(&mut self, input: &[Content]) -> Result<bool, CallError> {
+        let length = |content: &Content| match content {
+            Content::Text(text) => text.chars().count(),
+            Content::Image { .. } => 0,
+        };
+        if input.iter().map(length).sum::<usize>() <= MOST_CHARACTERS {
+            return Ok(false);
+        }
+        let message = Message {
+            role: Role::User,
+            parts: input.iter().cloned().map(Part::Content).collect(),
+        };
+        let items = InjectItems {
+            thread_id: &self.thread,
+            items: history::items(&[message]),
+        };
+        self.server.call(&items).await?;
+        Ok(true)
+    }
+
+    async fn begin(&mut self, turn: &Turn, input: &[Content]) -> oneshot::Receiver<Answered> {
+        let id = turn.id.to_string();
+        let call = PermittedTurn {
+            turn: TurnStart {
+                thread_id: &self.thread,
+                input: user_input(input),
+                client_user_message_id: Some(&id),
+                model: None,
+                effort: None,
+                output_schema: self.settings.output_schema.as_deref(),
+            },
+            permissions: self.settings.permissions,
+            approval_policy: self.settings.approval_policy,
+        };
+        self.server.begin(&call).await
+    }
+
+    fn accepted(&mut self, answer: Answered, batch: &mut Vec<Emitted>) -> Option<Ended> {
+        match answer {
+            Ok(result) => {
+                self.translator.turn_accepted(&result, batch);
+                None
+            }
+            Err(error) => Some(self.translator.turn_refused(&error, batch)),
+        }
+    }
+
+    async fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
+        let now = Instant::now();
+        if clocks.give_up.is_some_and(|at| at <= now) {
+            self.retired = true;
+            self.condemn_if_stuck().await;
+            // What it has begun to say and do is closed, and that is all that is known of it.
+            let _not_its_end = self.translator.end_of_output(batch);
+            return Some(interrupted(
+                "interrupted; the agent did not react and is ended",
+            ));
+        }
+        if clocks.again.is_some_and(|at| at <= now) {
+            clocks.again = Some(now + INTERRUPT_AGAIN);
+            self.interrupt().await;
+        }
+        None
+    }
+
+    /// Deals with what was said since the last turn, and waits until nothing else is running: a turn
+    /// that is started meanwhile would become words for that one. `false`: the process has gone.
+    async fn settle(&mut self) -> bool {
+        let (mut said, mut nobody) = (Vec::new(), Vec::new());
+        self.inbox.now(&mut said);
+        self.translate(&mut said, &mut nobody).await;
+        self.refuse_unheard(&nobody).await;
+        if !self.server.is_open() || self.retired {
+            return false;
+        }
+        if self.translator.active_turn().is_none() {
+            return true;
+        }
+        self.interrupt().await;
+        let idle = async {
+            while self.translator.active_turn().is_some() {
+                self.inbox.next(&mut said).await;
+                if said.is_empty() {
+                    return false;
+                }
+                nobody.clear();
+                self.translate(&mut said, &mut nobody).await;
+                self.refuse_unheard(&nobody).await;
+            }
+            true
+        };
+        timeout(INTERRUPT_LIMIT, idle).await.unwrap_or(false)
+    }
+}
+
+/// The process ends its inbox too, which says more than this.
+async fn answer_of(accepted: &mut Option<oneshot::Receiver<Answered>>) -> Answered {
+    match accepted {
+        Some(answer) => match answer.await {
+            Ok(answer) => answer,
+            Err(_gone) => std::future::pending().await,
+        },
+        None => std::future::pending::<Result<_, RpcError>>().await,
+    }
+}
+
+async fn taken(steering: &mut Option<oneshot::Receiver<Answered>>) -> bool {
+    match steering {
+        Some(answer) => matches!(answer.await, Ok(Ok(_))),
+        None => std::future::pending().await,
+    }
+}
+
+fn interrupted(reason: &str) -> Ended {
+    Ended {
+        status: Status::Interrupted,
+        text: None,
+        reason: reason.into(),
+    }
+}

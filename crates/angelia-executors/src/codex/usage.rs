@@ -1,0 +1,137 @@
+//! Tokens, turn by turn.
+//!
+//! The server counts for the whole thread: `total` only grows, from process to process, and a fork
+//! begins with its parent's. So a turn's share is the difference of the totals. Where a thread is
+//! taken up and its total is not known yet, the first difference is what the latest answer took.
+
+use std::sync::Arc;
+
+use angelia_core::model::Usage;
+
+use super::protocol::notification::{TokenUsage, Tokens};
+
+/// Whatever a message claims, the sums of a turn must not overflow.
+const SANE: u64 = 1 << 50;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    /// With what was read from the cache and written to it.
+    input: u64,
+    cached: u64,
+    cache_write: u64,
+    output: u64,
+}
+
+impl Count {
+    fn of(tokens: &Tokens) -> Self {
+        let sane = |tokens: Option<u64>| tokens.unwrap_or(0).min(SANE);
+        Self {
+            input: sane(tokens.input.get()),
+            cached: sane(tokens.cached.get()),
+            cache_write: sane(tokens.cache_write.get()),
+            output: sane(tokens.output.get()),
+        }
+    }
+
+    fn since(self, earlier: Self) -> Option<Self> {
+        Some(Self {
+            input: self.input.checked_sub(earlier.input)?,
+            cached: self.cached.checked_sub(earlier.cached)?,
+            cache_write: self.cache_write.checked_sub(earlier.cache_write)?,
+            output: self.output.checked_sub(earlier.output)?,
+        })
+    }
+
+    pub(crate) fn add(&mut self, more: Self) {
+        self.input = self.input.saturating_add(more.input).min(SANE);
+        self.cached = self.cached.saturating_add(more.cached).min(SANE);
+        self.cache_write = self.cache_write.saturating_add(more.cache_write).min(SANE);
+        self.output = self.output.saturating_add(more.output).min(SANE);
+    }
+
+    /// In our terms the cache's share is not part of the input.
+    pub(crate) fn usage(self, lane: Option<Arc<str>>, prefix: Option<Arc<str>>) -> Usage {
+        let cache = self.cached.saturating_add(self.cache_write);
+        Usage {
+            input_tokens: self.input.saturating_sub(cache),
+            output_tokens: self.output,
+            cache_read_tokens: self.cached,
+            cache_write_tokens: self.cache_write,
+            cost_usd: None,
+            lane,
+            prefix_sha256: prefix,
+        }
+    }
+}
+
+/// The latest total of a thread.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    total: Option<Count>,
+}
+
+impl Ledger {
+    /// `continued`: the thread had turns before this process.
+    pub(crate) fn new(continued: bool) -> Self {
+        Self {
+            total: (!continued).then(Count::default),
+        }
+    }
+
+    /// Takes a message's totals in and says what was spent since the one before.
+    pub(crate) fn advance(&mut self, usage: &TokenUsage) -> Count {
+        let last = usage.last.0.as_ref().map(Count::of).unwrap_or_default();
+        let Some(total) = usage.total.0.as_ref().map(Count::of) else {
+            return Count::default();
+        };
+        let spent = match self.total {
+            // A total that shrinks has been set back; what is sure is the latest answer.
+            Some(earlier) => total.since(earlier).unwrap_or(last),
+            None => last,
+        };
+        self.total = Some(total);
+        spent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(ledger: &mut Ledger, total: u64, last: u64) -> u64 {
+        let json = format!(
+            r#"{{"total":{{"inputTokens":{total},"outputTokens":1}},
+                 "last":{{"inputTokens":{last},"outputTokens":1}}}}"#
+        );
+        ledger.advance(&serde_json::from_str(&json).unwrap()).input
+    }
+
+    #[test]
+    fn a_turn_is_the_difference_of_the_totals() {
+        let mut ledger = Ledger::new(false);
+        assert_eq!(spent(&mut ledger, 100, 100), 100);
+        assert_eq!(spent(&mut ledger, 250, 100), 150, "also what was not told");
+        assert_eq!(spent(&mut ledger, 250, 100), 0, "told twice");
+        assert_eq!(spent(&mut ledger, 40, 30), 30, "set back");
+    }
+
+    #[test]
+    fn what_was_spent_before_is_not_spent_again() {
+        let mut resumed = Ledger::new(true);
+        assert_eq!(spent(&mut resumed, 5000, 70), 70);
+        assert_eq!(spent(&mut resumed, 5100, 100), 100);
+    }
+
+    #[test]
+    fn the_caches_share_is_apart() {
+        let tokens = r#"{"total":{"inputTokens":100,"cachedInputTokens":60,
+            "cacheWriteInputTokens":10,"outputTokens":7}}"#;
+        let spent = Ledger::new(false).advance(&serde_json::from_str(tokens).unwrap());
+        let usage = spent.usage(None, None);
+        assert_eq!((usage.input_tokens, usage.output_tokens), (30, 7));
+        assert_eq!(
+            (usage.cache_read_tokens, usage.cache_write_tokens),
+            (60, 10)
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! What a program says about itself, asked once and remembered until its file changes.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+#[derive(Debug)]
+pub(crate) struct OncePerFile<T> {
+    known: Mutex<HashMap<PathBuf, (Stamp, Arc<T>)>>,
+}
+
+impl<T> Default for OncePerFile<T> {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+        }
+    }
+}
+
+/// What changes when a file is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    changed: Option<SystemTime>,
+    bytes: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = path.metadata().ok()?;
+        Some(Self {
+            changed: metadata.modified().ok(),
+            bytes: metadata.len(),
+        })
+    }
+}
+
+impl<T> OncePerFile<T> {
+    /// What is known about the file, else what `ask` finds out; failures are not remembered.
+    pub(crate) async fn get<E>(
+        &self,
+        path: &Path,
+        ask: impl Future<Output = Result<T, E>>,
+    ) -> Result<Arc<T>, E> {
+        // Before asking: a file that is replaced meanwhile is asked again.
+        let stamp = Stamp::of(path);
+        if let Some(stamp) = stamp
+            && let Some(known) = self.recall(path, stamp)
+        {
+            return Ok(known);
+        }
+        let found = Arc::new(ask.await?);
+        if let Some(stamp) = stamp {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(path.to_owned(), (stamp, Arc::clone(&found)));
+        }
+        Ok(found)
+    }
+
+    fn recall(&self, path: &Path, stamp: Stamp) -> Option<Arc<T>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seen, found) = known.get(path)?;
+        (*seen == stamp).then(|| Arc::clone(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_is_asked_again_only_when_it_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let known = OncePerFile::default();
+        let answer = |value: u32| async move { Ok::<_, ()>(value) };
+        fs::write(&path, "one").unwrap();
+        assert_eq!(*known.get(&path, answer(1)).await.unwrap(), 1);
+        assert_eq!(*known.get(&path, answer(2)).await.unwrap(), 1);
+        fs::write(&path, "another").unwrap();
+        assert!(known.get(&path, async { Err::<u32, _>(()) }).await.is_err());
+        assert_eq!(*known.get(&path, answer(3)).await.unwrap(), 3);
+    }
+}

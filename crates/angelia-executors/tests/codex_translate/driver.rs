@@ -1,0 +1,386 @@
+//! Recorded conversations with the app-server, and a reader that feeds them to translators as an
+//! agent would.
+
+use std::{collections::HashMap, fs, path::PathBuf, sync::LazyLock};
+
+use angelia_core::{
+    model::{
+        Answer as Given, ApprovalKind, ApprovalRequest, Content, Decision, Mode, NativeSessionId,
+        PermissionLevel, Permissions, ToolId, Verdict,
+    },
+    ports::{Emitted, Ended},
+};
+use angelia_executors::codex::{
+    protocol::{
+        message::{Message, RequestId, Route},
+        opened::Opened,
+    },
+    translate::{Answer, Context, Reply, Signal, Translator},
+};
+use jiff::tz::TimeZone;
+use serde_json::{Value, value::RawValue};
+
+pub(crate) const VERSION: &str = "0.166.0";
+
+pub(crate) struct Fixture {
+    pub(crate) name: String,
+    pub(crate) lines: Vec<Line>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Line {
+    /// Of the server, not of the client.
+    pub(crate) out: bool,
+    pub(crate) msg: String,
+}
+
+pub(crate) fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/codex")
+        .join(VERSION)
+}
+
+pub(crate) fn fixture(name: &str) -> Fixture {
+    #[derive(serde::Deserialize)]
+    struct Recorded<'a> {
+        dir: &'a str,
+        #[serde(borrow)]
+        msg: &'a RawValue,
+    }
+    let text = fs::read_to_string(folder().join(format!("{name}.jsonl"))).unwrap();
+    let lines = text.lines().map(|line| {
+        let recorded: Recorded<'_> = serde_json::from_str(line).unwrap();
+        Line {
+            out: recorded.dir == "out",
+            msg: recorded.msg.get().to_owned(),
+        }
+    });
+    Fixture {
+        name: name.to_owned(),
+        lines: lines.collect(),
+    }
+}
+
+pub(crate) fn all() -> &'static [Fixture] {
+    static ALL: LazyLock<Vec<Fixture>> = LazyLock::new(|| {
+        let mut names: Vec<String> = fs::read_dir(folder())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|file| Some(file.strip_suffix(".jsonl")?.to_owned()))
+            .collect();
+        names.sort();
+        assert!(names.len() > 80, "the recordings are there");
+        names.iter().map(|name| fixture(name)).collect()
+    });
+    &ALL
+}
+
+pub(crate) fn context(thread: &str) -> Context {
+    Context {
+        profile: "default".into(),
+        executor: "codex".into(),
+        thread: NativeSessionId::new(thread),
+        model: Some("gpt-5.5".into()),
+        provider: Some("openai".into()),
+        resumed: false,
+        warm: false,
+        prefix_sha256: Some("abc".into()),
+        cwd: "/workspace".into(),
+        mode: Mode::Agent,
+        permissions: Permissions {
+            level: PermissionLevel::Ask,
+            allowed: Vec::new(),
+            disallowed: Vec::new(),
+        },
+        own_servers: vec!["angelia".into()],
+        lane: None,
+        zone: TimeZone::UTC,
+    }
+}
+
+pub(crate) fn translator() -> Translator {
+    Translator::new(context("T"))
+}
+
+pub(crate) fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).unwrap()
+}
+
+/// What one message, or the end of the output, led to.
+#[derive(Default)]
+pub(crate) struct Step {
+    /// From 1; `None` at the end of the output.
+    pub(crate) line: Option<usize>,
+    /// Which of the threads.
+    pub(crate) thread: usize,
+    pub(crate) emitted: Vec<Emitted>,
+    pub(crate) ended: Option<Ended>,
+    pub(crate) answer: Option<Answer>,
+    pub(crate) reply: Option<Reply>,
+    /// How many turns had begun; 0 between them.
+    pub(crate) turn: usize,
+}
+
+impl Step {
+    pub(crate) fn is_silent(&self) -> bool {
+        self.emitted.is_empty()
+            && self.ended.is_none()
+            && self.answer.is_none()
+            && self.reply.is_none()
+    }
+}
+
+/// One thread of a recording.
+struct Thread {
+    id: String,
+    translator: Translator,
+    asked: HashMap<String, Waiting>,
+    turns: usize,
+    running: bool,
+    /// Ids of the `turn/start` that await their answers.
+    starting: Option<u64>,
+}
+
+/// What the client of the recording was asked.
+enum Waiting {
+    Approval(ApprovalRequest),
+    Tool(ToolId),
+}
+
+struct Driver {
+    threads: Vec<Thread>,
+    /// Ids of the client's requests that open a thread; `true`: an earlier one.
+    opening: HashMap<u64, bool>,
+    steps: Vec<Step>,
+}
+
+impl Driver {
+    fn step(&mut self, line: Option<usize>, at: usize, what: impl FnOnce(&mut Thread, &mut Step)) {
+        let thread = &mut self.threads[at];
+        let mut step = Step {
+            line,
+            thread: at,
+            turn: if thread.running { thread.turns } else { 0 },
+            ..Step::default()
+        };
+        what(thread, &mut step);
+        for emitted in &step.emitted {
+            if let Emitted::Ask(ask) = emitted {
+                let waiting = Waiting::Approval(ask.clone());
+                thread.asked.insert(ask.key.to_string(), waiting);
+            }
+        }
+        thread.running &= step.ended.is_none();
+        self.steps.push(step);
+    }
+
+    fn client(&mut self, line: usize, msg: &str) {
+        let value: Value = serde_json::from_str(msg).unwrap();
+        let id = value["id"].as_u64();
+        let thread = value["params"]["threadId"].as_str();
+        let at = thread.and_then(|id| self.threads.iter().position(|one| one.id == id));
+        match value["method"].as_str() {
+            Some("thread/start" | "thread/fork") => {
+                self.opening.insert(id.unwrap(), false);
+            }
+            Some("thread/resume") => {
+                self.opening.insert(id.unwrap(), true);
+            }
+            Some("turn/start") => {
+                let Some(at) = at else { return };
+                let thread = &mut self.threads[at];
+                if thread.running {
+                    // It becomes words for the running turn.
+                    thread.translator.steered();
+                } else {
+                    thread.translator.begin_turn();
+                    thread.turns += 1;
+                    thread.running = true;
+                    thread.starting = id;
+                }
+            }
+            Some("turn/steer") => {
+                if let Some(at) = at {
+                    self.threads[at].translator.steered();
+                }
+            }
+            Some(_) => {}
+            None => self.client_answers(line, &value),
+        }
+    }
+
+    /// The recording's client decides; so do we, in our own words.
+    fn client_answers(&mut self, line: usize, value: &Value) {
+        let id = value["id"].to_string();
+        let waits = |thread: &Thread| thread.asked.contains_key(&id);
+        let Some(at) = self.threads.iter().position(waits) else {
+            return;
+        };
+        self.step(Some(line), at, |thread, step| {
+            let waiting = thread.asked.remove(&id).unwrap();
+            step.reply = match waiting {
+                Waiting::Approval(ask) => {
+                    let decision = decision(&ask, &value["result"]);
+                    decision.and_then(|decision| thread.translator.decide(&ask.key, &decision))
+                }
+                Waiting::Tool(tool) => {
+                    let text = value["result"]["contentItems"][0]["text"].as_str();
+                    let content = [Content::text(text.unwrap_or_default())];
+                    let ok = value["result"]["success"] == true;
+                    thread.translator.tool_result(&tool, ok, &content)
+                }
+            };
+        });
+    }
+
+    fn server(&mut self, line: usize, msg: &str) {
+        match Message::parse(msg).unwrap() {
+            Message::Response { id, result } => self.response(line, id, result.ok(), msg),
+            Message::Notification { method, params } => {
+                let route = Route::of(params);
+                for at in 0..self.threads.len() {
+                    if self.threads[at].translator.is_for(&route) {
+                        self.step(Some(line), at, |thread, step| {
+                            let out = &mut step.emitted;
+                            let signal = thread.translator.notification(&method, params, out);
+                            step.ended = signal.map(|Signal::Ended(ended)| ended);
+                        });
+                    }
+                }
+            }
+            Message::Request { id, method, params } => {
+                let route = Route::of(params);
+                let at = (self.threads.iter()).position(|one| one.translator.is_for(&route));
+                let Some(at) = at else { return };
+                self.step(Some(line), at, |thread, step| {
+                    let answer = thread
+                        .translator
+                        .request(&id, &method, params, &mut step.emitted);
+                    if let Answer::Tool(tool) = &answer {
+                        let waiting = Waiting::Tool(tool.clone());
+                        thread.asked.insert(id.to_string(), waiting);
+                    }
+                    step.answer = Some(answer);
+                });
+            }
+            Message::Unknown(_) => {}
+        }
+    }
+
+    fn response(&mut self, line: usize, id: u64, result: Option<&RawValue>, msg: &str) {
+        if let Some(resumed) = self.opening.remove(&id) {
+            let Some(opened) = result.and_then(Opened::of) else {
+                return;
+            };
+            let context = Context {
+                model: opened.model,
+                provider: opened.provider,
+                resumed,
+                ..context(&opened.thread)
+            };
+            self.threads.push(Thread {
+                id: opened.thread.to_string(),
+                translator: Translator::new(context),
+                asked: HashMap::new(),
+                turns: 0,
+                running: false,
+                starting: None,
+            });
+            return;
+        }
+        let starts = |thread: &Thread| thread.starting == Some(id);
+        let Some(at) = self.threads.iter().position(starts) else {
+            return;
+        };
+        self.step(Some(line), at, |thread, step| {
+            thread.starting = None;
+            match (result, Message::parse(msg)) {
+                (Some(result), _) => thread.translator.turn_accepted(result, &mut step.emitted),
+                (
+                    None,
+                    Some(Message::Response {
+                        result: Err(error), ..
+                    }),
+                ) => {
+                    let ended = thread.translator.turn_refused(&error, &mut step.emitted);
+                    step.ended = Some(ended);
+                }
+                _ => unreachable!("{msg}"),
+            }
+        });
+    }
+}
+
+/// What the recorded answer means; `None`: nothing we would ever say.
+fn decision(ask: &ApprovalRequest, result: &Value) -> Option<Decision> {
+    let verdict = match (&result["decision"], &result["action"]) {
+        (Value::String(word), _) => match word.as_str() {
+            "accept" => Verdict::Once,
+            "acceptForSession" => Verdict::Session,
+            "decline" => Verdict::Deny,
+            "cancel" => Verdict::Stop,
+            _ => return None,
+        },
+        (_, Value::String(word)) => match (word.as_str(), &result["_meta"]["persist"]) {
+            ("accept", Value::Null) => Verdict::Once,
+            ("accept", _) => Verdict::Session,
+            ("decline", _) => Verdict::Deny,
+            _ => Verdict::Stop,
+        },
+        (Value::Object(_), _) => return None,
+        _ if result["permissions"].is_object() || result["answers"].is_object() => Verdict::Once,
+        _ => return None,
+    };
+    let mut decision = Decision::new(verdict, "owner");
+    if let ApprovalKind::Question(questions) = &ask.kind {
+        let given = result["answers"]
+            .as_object()
+            .or(result["content"].as_object());
+        for (question, given) in questions.iter().zip(given.into_iter().flatten()) {
+            let answer = given.1["answers"][0].as_str().or(given.1.as_str()).unwrap();
+            decision.answers.push(Given {
+                question: question.text.clone(),
+                answer: answer.into(),
+            });
+        }
+    }
+    Some(decision)
+}
+
+/// Feeds the lines. The connection ends behind them.
+pub(crate) fn drive(lines: &[Line]) -> Vec<Step> {
+    let mut driver = Driver {
+        threads: Vec::new(),
+        opening: HashMap::new(),
+        steps: Vec::new(),
+    };
+    for (at, line) in lines.iter().enumerate() {
+        if line.out {
+            driver.server(at + 1, &line.msg);
+        } else {
+            driver.client(at + 1, &line.msg);
+        }
+    }
+    for at in 0..driver.threads.len() {
+        driver.step(None, at, |thread, step| {
+            let signal = thread.translator.end_of_output(&mut step.emitted);
+            step.ended = signal.map(|Signal::Ended(ended)| ended);
+        });
+    }
+    driver.steps
+}
+
+pub(crate) fn run(name: &str) -> Vec<Step> {
+    drive(&fixture(name).lines)
+}
+
+pub(crate) fn ends(steps: &[Step]) -> Vec<&Ended> {
+    steps
+        .iter()
+        .filter_map(|step| step.ended.as_ref())
+        .collect()
+}
+
+pub(crate) fn request_id(text: &str) -> RequestId {
+    RequestId::of(&raw(text)).unwrap()
+}

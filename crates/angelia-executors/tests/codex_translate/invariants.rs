@@ -1,0 +1,324 @@
+//! What holds for every recording, whole, cut off, reordered or damaged.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
+
+use angelia_core::{
+    model::{Decision, Verdict},
+    ports::Emitted,
+};
+use angelia_executors::codex::{
+    protocol::message::Message,
+    translate::{Answer, SILENT, Signal, Translator},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{
+    driver::{Line, Step, all, context, drive, raw, translator},
+    spell::spell,
+    translated::{
+        damage::{damage, of_other_types, reverse},
+        rules::Seen,
+    },
+};
+
+/// The rules of events hold in every turn; it ends once, last; and nothing is asked that is not
+/// answered or withdrawn.
+fn check(steps: &[Step], place: &str) {
+    let threads = steps.iter().map(|step| step.thread).max().unwrap_or(0);
+    for thread in 0..=threads {
+        let of_thread = || steps.iter().filter(|step| step.thread == thread);
+        let turns = of_thread().map(|step| step.turn).max().unwrap_or(0);
+        for turn in 1..=turns {
+            let steps: Vec<&Step> = of_thread().filter(|step| step.turn == turn).collect();
+            check_turn(&steps, &format!("{place}: thread {thread}, turn {turn}"));
+        }
+    }
+}
+
+fn check_turn(steps: &[&Step], place: &str) {
+    let mut seen = Seen::default();
+    let mut asked = HashSet::new();
+    let mut ended = 0;
+    for step in steps {
+        assert_eq!(ended, 0, "{place}: something behind the end");
+        for emitted in &step.emitted {
+            match emitted {
+                Emitted::Event(kind) => seen.event(kind, place),
+                Emitted::Ask(ask) => {
+                    assert!(asked.insert(ask.key.to_string()), "{place}: {ask:?}");
+                    for words in [&ask.title, &ask.detail, &ask.tool_name] {
+                        assert!(!words.trim().is_empty(), "{place}: {ask:?}");
+                    }
+                }
+                Emitted::Withdraw(key) => {
+                    assert!(asked.remove(&**key), "{place}: {key} was not asked");
+                }
+                Emitted::Activity(_) => {}
+            }
+        }
+        if let Some(reply) = &step.reply {
+            asked.remove(&reply.id.to_string());
+        }
+        ended += usize::from(step.ended.is_some());
+    }
+    assert_eq!(ended, 1, "{place}");
+    assert!(asked.is_empty(), "{place}: still asked {asked:?}");
+    seen.check(place);
+}
+
+#[test]
+fn whole_recordings_keep_them() {
+    for fixture in all() {
+        check(&drive(&fixture.lines), &fixture.name);
+    }
+}
+
+#[test]
+fn recordings_cut_at_any_line_keep_them() {
+    for fixture in all() {
+        for lines in 0..fixture.lines.len() {
+            let steps = drive(&fixture.lines[..lines]);
+            check(&steps, &format!("{} cut after {lines}", fixture.name));
+        }
+    }
+}
+
+#[test]
+fn recordings_without_any_one_line_keep_them() {
+    for fixture in all() {
+        for missing in 0..fixture.lines.len() {
+            let mut lines = fixture.lines.clone();
+            lines.remove(missing);
+            let place = format!("{} without {missing}", fixture.name);
+            check(&drive(&lines), &place);
+        }
+    }
+}
+
+#[test]
+fn the_order_of_keys_means_nothing() {
+    for fixture in all() {
+        let reversed: Vec<Line> = (fixture.lines.iter())
+            .map(|line| Line {
+                msg: reverse(&line.msg),
+                ..line.clone()
+            })
+            .collect();
+        // Kept JSON is kept in its own order; apart from that nothing differs.
+        let plain = |steps: &[Step]| {
+            let lines = spell(steps);
+            let cut = ["input=", " (", "permissions ", "asked for: ", "with: "];
+            let short = lines.lines().map(|line| {
+                let ends = cut.iter().filter_map(|sign| line.find(sign));
+                line[..ends.min().unwrap_or(line.len())].to_owned()
+            });
+            short.collect::<Vec<_>>()
+        };
+        let (straight, reversed) = (drive(&fixture.lines), drive(&reversed));
+        assert_eq!(plain(&straight), plain(&reversed), "{}", fixture.name);
+    }
+}
+
+#[test]
+fn what_is_not_passed_on_is_in_the_table() {
+    for fixture in all() {
+        for step in drive(&fixture.lines) {
+            let Some(line) = step.line.filter(|_| step.is_silent()) else {
+                continue;
+            };
+            let value: Value = serde_json::from_str(&fixture.lines[line - 1].msg).unwrap();
+            let Some(method) = value["method"].as_str() else {
+                continue;
+            };
+            let name = match value["params"]["item"]["type"].as_str() {
+                Some(kind) => format!("{method}/{kind}"),
+                None => method.to_owned(),
+            };
+            // Outside turns what is said is kept for the next one, or is nobody's.
+            let kept = step.turn == 0 || matches!(method, "warning" | "configWarning");
+            let known = kept || SILENT.iter().any(|(silent, _)| *silent == name);
+            assert!(known, "{} line {line}: {name} is lost", fixture.name);
+        }
+    }
+}
+
+/// Everything the server ever said, as if it had been said by one thread in a few turns.
+fn messages() -> &'static [Value] {
+    static MESSAGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
+        let mut all_of_them = Vec::new();
+        for fixture in all() {
+            let said = fixture.lines.iter().filter(|line| line.out);
+            let said: Vec<Value> = said
+                .map(|line| serde_json::from_str(&line.msg).unwrap())
+                .collect();
+            let mut names: HashMap<String, String> = HashMap::new();
+            for message in &said {
+                let thread = message["params"]["threadId"].as_str();
+                let turn = message["params"]["turnId"].as_str();
+                let turn = turn.or(message["params"]["turn"]["id"].as_str());
+                if let Some(thread) = thread.or(message["params"]["thread"]["id"].as_str()) {
+                    names.insert(thread.to_owned(), "T".to_owned());
+                }
+                if let Some(turn) = turn {
+                    let number = names.len() % 3;
+                    names
+                        .entry(turn.to_owned())
+                        .or_insert(format!("turn-{number}"));
+                }
+            }
+            for message in said
+                .into_iter()
+                .filter(|message| message["method"].is_string())
+            {
+                let mut text = message.to_string();
+                for (from, to) in &names {
+                    text = text.replace(from, to);
+                }
+                all_of_them.push(serde_json::from_str(&text).unwrap());
+            }
+        }
+        all_of_them
+    });
+    &MESSAGES
+}
+
+/// Lets one translator hear one message.
+fn hear(translator: &mut Translator, message: &Value, step: &mut Step) {
+    let text = message.to_string();
+    match Message::parse(&text) {
+        Some(Message::Notification { method, params }) => {
+            let signal = translator.notification(&method, params, &mut step.emitted);
+            step.ended = signal.map(|Signal::Ended(ended)| ended);
+        }
+        Some(Message::Request { id, method, params }) => {
+            step.answer = Some(translator.request(&id, &method, params, &mut step.emitted));
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Messages of any recordings in any order, repeated, with turns begun, accepted, steered and
+    /// decided anywhere.
+    #[test]
+    fn any_sequence_of_messages_keeps_them(
+        picks in prop::collection::vec((any::<u16>(), 0_u8..32), 1..120),
+    ) {
+        let messages = messages();
+        let mut translator = translator();
+        let mut steps = Vec::new();
+        let mut turn = 0;
+        let mut ended = true;
+        let mut asked: Vec<String> = Vec::new();
+        for (pick, dice) in picks {
+            let mut step = Step { line: Some(0), ..Step::default() };
+            match dice {
+                0..4 if ended => {
+                    turn += 1;
+                    translator.begin_turn();
+                    ended = false;
+                    asked.clear();
+                }
+                4 => {
+                    let id = json!({"turn": {"id": format!("turn-{}", pick % 3)}}).to_string();
+                    translator.turn_accepted(&raw(&id), &mut step.emitted);
+                }
+                5 => translator.steered(),
+                6 if !asked.is_empty() => {
+                    let key = asked.remove(usize::from(pick) % asked.len());
+                    let verdict = Verdict::ALL[usize::from(pick) % 4];
+                    step.reply = translator.decide(&key, &Decision::new(verdict, "owner"));
+                }
+                _ => {
+                    let message = &messages[usize::from(pick) % messages.len()];
+                    hear(&mut translator, message, &mut step);
+                }
+            }
+            step.turn = if ended { 0 } else { turn };
+            prop_assert!(step.ended.is_none() || !ended, "ended twice");
+            if let Some(Answer::Asked(key)) = &step.answer {
+                asked.push(key.to_string());
+            }
+            ended |= step.ended.is_some();
+            steps.push(step);
+        }
+        let mut step = Step::default();
+        let signal = translator.end_of_output(&mut step.emitted);
+        prop_assert_eq!(signal.is_some(), !ended);
+        step.ended = signal.map(|Signal::Ended(ended)| ended);
+        step.turn = turn;
+        if !ended {
+            steps.push(step);
+        }
+        check(&steps, "any order");
+    }
+
+    /// Known messages with one value replaced by something of another type, in the middle of a turn
+    /// that has seen everything once.
+    #[test]
+    fn any_value_of_any_type_is_survived(
+        before in any::<u16>(), pick in any::<u16>(), seed in any::<u32>(), other in 0..6_usize,
+    ) {
+        let messages = messages();
+        let mut damaged = messages[usize::from(pick) % messages.len()].clone();
+        damage(&mut damaged["params"], seed, &of_other_types()[other]);
+        let mut translator = Translator::new(context("T"));
+        translator.begin_turn();
+        let mut steps = Vec::new();
+        let mut feed = |message: &Value, turn: &mut usize| {
+            let mut step = Step { line: Some(0), turn: *turn, ..Step::default() };
+            hear(&mut translator, message, &mut step);
+            if step.ended.is_some() {
+                *turn = 0;
+            }
+            steps.push(step);
+        };
+        let mut turn = 1;
+        feed(&json!({"method": "turn/started", "params":
+            {"threadId": "T", "turn": {"id": "turn-1"}}}), &mut turn);
+        for at in 0..5 {
+            feed(&messages[(usize::from(before) + at) % messages.len()], &mut turn);
+        }
+        feed(&damaged, &mut turn);
+        feed(&damaged, &mut turn);
+        let mut step = Step { turn, ..Step::default() };
+        let signal = translator.end_of_output(&mut step.emitted);
+        step.ended = signal.map(|Signal::Ended(ended)| ended);
+        prop_assert_eq!(step.ended.is_some(), turn == 1);
+        steps.push(step);
+        steps.retain(|step| step.turn == 1);
+        check(&steps, "damaged");
+    }
+
+    /// Parameters that are no protocol at all.
+    #[test]
+    fn any_json_is_kept_and_ends_nothing(
+        method in prop::sample::select(methods()), text in ".*", number in any::<f64>(),
+    ) {
+        let mut translator = translator();
+        translator.begin_turn();
+        for params in [json!(text), json!(number), json!([text]), json!({"threadId": text})] {
+            let mut step = Step::default();
+            hear(&mut translator, &json!({"method": method, "params": params}), &mut step);
+            prop_assert!(step.ended.is_none());
+            hear(&mut translator, &json!({"method": method, "id": 1, "params": params}), &mut step);
+            prop_assert!(step.ended.is_none());
+        }
+    }
+}
+
+fn methods() -> Vec<String> {
+    let mut methods: Vec<String> = (messages().iter())
+        .filter_map(|message| message["method"].as_str().map(str::to_owned))
+        .collect();
+    methods.push("brand/new".to_owned());
+    methods.sort();
+    methods.dedup();
+    methods
+}

@@ -1,0 +1,17 @@
+//! The Codex translator against everything the app-server was recorded saying.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod answers;
+mod driver;
+mod failures;
+mod invariants;
+mod must_not_assume;
+mod questions;
+mod requests;
+mod schema;
+mod snapshots;
+mod spell;
+#[path = "../translated/mod.rs"]
+mod translated;
+mod turns;

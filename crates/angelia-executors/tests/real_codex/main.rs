@@ -1,0 +1,15 @@
+//! The executor on the real Codex, against the scripted model: private home, cleared environment,
+//! dummy key, loopback only.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod approvals;
+mod failures;
+mod killed;
+mod lab;
+mod machine;
+mod model_mode;
+mod schema;
+mod sessions;
+mod turns;
+mod warm;

@@ -1,0 +1,160 @@
+//! Model mode: the caller's tools, and nothing of this machine.
+
+use std::fs;
+
+use angelia_core::{
+    model::{CallerTool, Content, EventKind, Mode, SystemPrompt, Verdict},
+    ports::{Emitted, TurnControl},
+};
+use serde_json::{Value, json};
+
+use crate::lab::{Lab, call};
+
+const SECRET: &str = "SECRET-OF-THIS-MACHINE";
+
+fn lookup() -> CallerTool {
+    let schema = json!({"type": "object", "properties": {"key": {"type": "string"}}});
+    CallerTool {
+        name: "lookup".into(),
+        description: "MARK-OF-THE-TOOL".into(),
+        input_schema: serde_json::value::to_raw_value(&schema).unwrap().into(),
+    }
+}
+
+/// Every name of a tool that the program has told the model.
+fn offered(request: &Value) -> Vec<String> {
+    fn names(tools: &Value, found: &mut Vec<String>) {
+        for tool in tools.as_array().into_iter().flatten() {
+            if let Some(name) = tool["name"].as_str().or(tool["type"].as_str()) {
+                found.push(name.to_owned());
+            }
+            names(&tool["tools"], found);
+        }
+    }
+    let mut found = Vec::new();
+    names(&request["tools"], &mut found);
+    for item in request["input"].as_array().into_iter().flatten() {
+        names(&item["tools"], &mut found);
+    }
+    found
+}
+
+#[tokio::test]
+async fn real_the_callers_tools_are_called_and_answered() {
+    let lab = Lab::new();
+    let mut spec = lab.spec();
+    spec.mode = Mode::Model;
+    spec.system = SystemPrompt::Replace("MARK-OF-THE-ONLY-PROMPT".into());
+    spec.caller_tools.push(lookup());
+    let mut session = lab.open(&spec).await;
+    let answer = |emitted: &Emitted, hands: &angelia_testkit::by_hand::Hands| {
+        if let Emitted::Event(EventKind::ToolCall(call)) = emitted {
+            assert_eq!(&*call.name, "lookup");
+            hands.tell(TurnControl::ToolResult {
+                id: call.id.clone(),
+                ok: true,
+                content: vec![Content::text("FOUND")],
+            });
+        }
+    };
+    let heard = session
+        .say_watched(&call("lookup", &json!({"key": "x"})), answer)
+        .await;
+    assert_eq!(heard.text(), "done", "{heard:#?}");
+    assert!(heard.asked().is_empty());
+    assert!(lab.tool_outputs()[0].contains("FOUND"));
+    let request = lab.last_request();
+    let prompt = request["input"][0].to_string();
+    assert!(prompt.contains("MARK-OF-THE-ONLY-PROMPT"), "{request:#}");
+    let told = request["input"].to_string();
+    for own in ["environment_context", "sandbox", "skills", "AGENTS.md"] {
+        assert!(!told.contains(own), "{own} in {told}");
+    }
+    session.close().await;
+    lab.close().await;
+}
+
+/// Nothing the model can name gives it a file of this machine, also where everything is allowed.
+#[tokio::test]
+async fn real_no_tool_reads_a_file() {
+    for model in [None, Some("gpt-6.1-sol")] {
+        let lab = Lab::new();
+        let path = lab.path("secret.txt");
+        fs::write(&path, SECRET).unwrap();
+        fs::write(lab.path("AGENTS.md"), SECRET).unwrap();
+        let skill = lab.home.join("skills/own");
+        fs::create_dir_all(&skill).unwrap();
+        let text = format!("---\nname: own\ndescription: own\n---\n{SECRET}\n");
+        fs::write(skill.join("SKILL.md"), text).unwrap();
+        let mut spec = lab.spec();
+        spec.mode = Mode::Model;
+        spec.model = model.map(Into::into);
+        spec.caller_tools.push(lookup());
+        let mut session = lab.open(&spec).await;
+        for text in [
+            "$own",
+            "@secret.txt",
+            "/init",
+            "!cat secret.txt",
+            "[$own](SKILL.md)",
+        ] {
+            session.say(&format!("{text} ECHO:hello")).await.text();
+            let told = lab.last_request().to_string();
+            assert!(!told.contains(SECRET), "{text}: {told}");
+        }
+        let mut names = offered(&lab.last_request());
+        assert!(
+            model.is_some() || names.contains(&"lookup".to_owned()),
+            "{names:?}"
+        );
+        for further in [
+            "exec_command",
+            "shell",
+            "local_shell",
+            "shell_command",
+            "container.exec",
+            "read_file",
+            "list_dir",
+            "grep_files",
+            "view_image",
+            "write_stdin",
+            "apply_patch",
+            "spawn_agent",
+            "exec",
+            "mcp__files__read",
+        ] {
+            names.push(further.to_owned());
+        }
+        names.retain(|name| name != "lookup");
+        names.sort();
+        names.dedup();
+        let path = path.to_str().unwrap();
+        for name in names {
+            let cat = format!("cat {path}");
+            let script = format!("text(await tools.exec_command({{cmd: {cat:?}}}))");
+            let change = format!(
+                "*** Begin Patch\n*** Update File: {path}\n@@\n-{SECRET}\n+changed\n*** End Patch"
+            );
+            for input in [
+                json!({"cmd": cat, "command": ["cat", path], "path": path, "file_path": path,
+                    "dir_path": path, "pattern": "S", "input": change, "message": cat,
+                    "task_name": "t", "session_id": 1, "chars": "x", "code": script}),
+                json!(script),
+                json!(change),
+            ] {
+                let allow = |emitted: &Emitted, hands: &angelia_testkit::by_hand::Hands| {
+                    if let Emitted::Ask(request) = emitted {
+                        hands.decide(request, Verdict::Once);
+                    }
+                };
+                let heard = session.say_watched(&call(&name, &input), allow).await;
+                assert_eq!(heard.text(), "done", "{name}: {heard:#?}");
+                let outputs = lab.tool_outputs().concat();
+                assert!(!outputs.contains(SECRET), "{name}: {outputs}");
+            }
+        }
+        assert_eq!(fs::read_to_string(path).unwrap(), SECRET);
+        session.close().await;
+        lab.close().await;
+    }
+}

@@ -1,0 +1,96 @@
+//! Conversations that outlive their process: resumed, copied, carried in, lost.
+
+use angelia_core::model::{Content, Message, NativeSessionId, Part, Role, SystemPrompt};
+use serde_json::Value;
+
+use crate::lab::{Lab, exec};
+
+fn told(request: &Value, text: &str) -> bool {
+    request.to_string().contains(text)
+}
+
+#[tokio::test]
+async fn real_a_conversation_is_taken_up_by_the_next_process() {
+    let lab = Lab::new();
+    let mut spec = lab.unattended();
+    spec.system = SystemPrompt::Append("MARK-OF-THE-PROMPT".into());
+    let mut session = lab.open(&spec).await;
+    let first = session.say("ECHO:said before").await;
+    assert!(!first.started().resumed);
+    session.close().await;
+    lab.close().await;
+
+    let mut session = lab.resume(&spec, &first.native()).await;
+    let second = session.say(&exec("touch still-writable")).await;
+    assert_eq!(second.text(), "done");
+    assert!(second.started().resumed);
+    assert_eq!(second.native(), first.native());
+    assert!(second.notices().is_empty(), "{second:#?}");
+    // The permissions are those of the profile, not what a resume makes of them.
+    assert!(lab.path("still-writable").exists());
+    let request = lab.last_request();
+    assert!(told(&request, "said before") && told(&request, "MARK-OF-THE-PROMPT"));
+    session.close().await;
+    lab.close().await;
+}
+
+#[tokio::test]
+async fn real_a_copy_and_its_original_part() {
+    let lab = Lab::new();
+    let spec = lab.spec();
+    let mut session = lab.open(&spec).await;
+    let native = session.say("ECHO:in both").await.native();
+    let copy = lab.executor.fork(&spec, &native).await.unwrap();
+    session.say("ECHO:in the original").await;
+    let mut other = lab.resume(&spec, &copy).await;
+    let heard = other.say("ECHO:in the copy").await;
+    assert_eq!(heard.native(), copy);
+    let request = lab.last_request();
+    assert!(told(&request, "in both") && !told(&request, "in the original"));
+    // The original's tokens are not the copy's.
+    assert!(heard.usage().output_tokens < 200, "{:?}", heard.usage());
+    session.close().await;
+    other.close().await;
+    lab.close().await;
+}
+
+#[tokio::test]
+async fn real_a_history_from_elsewhere_has_its_roles() {
+    let lab = Lab::new();
+    let mut spec = lab.spec();
+    for (role, text) in [
+        (Role::User, "carried question"),
+        (Role::Assistant, "carried answer"),
+    ] {
+        let parts = vec![Part::Content(Content::text(text))];
+        spec.history.push(Message { role, parts });
+    }
+    let mut session = lab.open(&spec).await;
+    let heard = session.say("ECHO:new").await;
+    assert_eq!(heard.text(), "new");
+    assert!(!heard.started().resumed);
+    let request = lab.last_request();
+    let items = request["input"].as_array().unwrap();
+    let roles: Vec<(&str, String)> = items
+        .iter()
+        .filter(|item| item.to_string().contains("carried"))
+        .map(|item| (item["role"].as_str().unwrap(), item["content"].to_string()))
+        .collect();
+    assert_eq!(roles.len(), 2, "{request:#}");
+    assert_eq!((roles[0].0, roles[1].0), ("user", "assistant"));
+    session.close().await;
+    lab.close().await;
+}
+
+#[tokio::test]
+async fn real_a_lost_conversation_starts_anew_and_says_so() {
+    let lab = Lab::new();
+    let lost = NativeSessionId::new("01a1e05a-e137-74e1-9150-7cac91af30f2");
+    let mut session = lab.resume(&lab.spec(), &lost).await;
+    let heard = session.say("ECHO:hello").await;
+    assert_eq!(heard.text(), "hello");
+    assert!(!heard.started().resumed);
+    assert_eq!(&*heard.notices()[0].code, "resume_lost");
+    session.close().await;
+    lab.close().await;
+}

@@ -1,0 +1,6 @@
+//! What the tests of all translators share: how events are spelled, what holds for any of them, and
+//! how recordings are damaged. Included by path; no test of its own.
+
+pub(crate) mod damage;
+pub(crate) mod rules;
+pub(crate) mod spell;

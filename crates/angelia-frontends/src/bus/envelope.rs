@@ -1,0 +1,238 @@
+//! From what a sender wrote to what its receiver gets: the same object, with `id` and `ts` added
+//! if they are missing, a `from` that is true, and no secret in it.
+
+use std::{borrow::Cow, ops::Range, sync::Arc};
+
+use angelia_core::model::{
+    EndpointName,
+    bus::{Destination, Message},
+};
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::request::{Fields, Malformed, is_true, text};
+
+/// Who sends.
+#[derive(Clone, Debug)]
+pub(super) enum Sender {
+    Registered(EndpointName),
+    /// `true`: it has shown the token of the name it claims.
+    Unregistered(bool),
+}
+
+/// A frame of the kind `message`, understood.
+#[derive(Debug)]
+pub(super) enum Letter {
+    Message(Message),
+    /// To a name that is none. The id and what is wrong.
+    BadName {
+        id: Arc<str>,
+        why: String,
+    },
+}
+
+/// Reads a `message` frame.
+pub(super) fn letter(
+    frame: &str,
+    fields: &Fields<'_>,
+    sender: &Sender,
+    now: Timestamp,
+) -> Result<Letter, Malformed> {
+    let mut edits = Edits::new(frame);
+    let id: Arc<str> = match scalar(fields.id)? {
+        Some(id) if !id.is_empty() => id.into(),
+        _ => {
+            let id: Arc<str> = Uuid::new_v4().to_string().into();
+            edits.set("id", fields.id, json(&id));
+            id
+        }
+    };
+    if fields.ts.is_none() {
+        edits.set("ts", None, seconds(now));
+    }
+    let to = scalar(fields.to)?.unwrap_or_default();
+    let to = if to.is_empty() {
+        Destination::Everyone
+    } else {
+        match EndpointName::new(&to) {
+            Ok(name) => Destination::Endpoint(name),
+            Err(error) => {
+                let why = error.to_string();
+                return Ok(Letter::BadName { id, why });
+            }
+        }
+    };
+    let claimed = scalar(fields.from)?;
+    let (from, verified) = match sender {
+        Sender::Registered(name) => {
+            if claimed.as_deref() != Some(name.as_str()) {
+                edits.set("from", fields.from, json(name.as_str()));
+            }
+            (Some(name.as_str().into()), true)
+        }
+        Sender::Unregistered(verified) => (claimed.map(Into::into), *verified),
+    };
+    // What only we may say, and what only we may know.
+    if fields.verified.is_some() && is_true(fields.verified) != verified {
+        edits.set("verified", fields.verified, verified.to_string());
+    }
+    if fields.token.is_some() {
+        edits.set("token", fields.token, "null".to_owned());
+    }
+    if is_true(fields.redelivered) {
+        edits.set("redelivered", fields.redelivered, "false".to_owned());
+    }
+    Ok(Letter::Message(Message {
+        id,
+        from,
+        verified,
+        to,
+        envelope: edits.apply(),
+    }))
+}
+
+fn scalar(value: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, Malformed> {
+    value.map_or(Ok(None), text)
+}
+
+/// Appends `"verified": false` and `"redelivered": true` for receivers that ask.
+pub(super) fn annotated(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again: bool) {
+    let notes: &[u8] = match (verified, again) {
+        (true, false) => return out.extend_from_slice(envelope),
+        (false, false) => br#", "verified": false}"#,
+        (true, true) => br#", "redelivered": true}"#,
+        (false, true) => br#", "verified": false, "redelivered": true}"#,
+    };
+    let end = envelope.iter().rposition(|byte| *byte == b'}');
+    out.extend_from_slice(&envelope[..end.unwrap_or(envelope.len())]);
+    out.extend_from_slice(notes);
+}
+
+pub(super) fn json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// As Python writes the time: seconds with a fraction.
+fn seconds(now: Timestamp) -> String {
+    let micros = now.as_microsecond();
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+/// Changes to an object that leave everything else as it was written.
+struct Edits<'a> {
+    frame: &'a str,
+    replaced: Vec<(Range<usize>, String)>,
+    added: Vec<(&'static str, String)>,
+}
+
+impl<'a> Edits<'a> {
+    fn new(frame: &'a str) -> Self {
+        Self {
+            frame,
+            replaced: Vec::new(),
+            added: Vec::new(),
+        }
+    }
+
+    fn set(&mut self, key: &'static str, old: Option<&RawValue>, value: String) {
+        match old {
+            Some(old) => {
+                // The value is a part of the frame, so this is where it stands.
+                let start = old.get().as_ptr().addr() - self.frame.as_ptr().addr();
+                self.replaced.push((start..start + old.get().len(), value));
+            }
+            None => self.added.push((key, value)),
+        }
+    }
+
+    fn apply(mut self) -> Bytes {
+        let frame = self.frame.as_bytes();
+        if self.replaced.is_empty() && self.added.is_empty() {
+            return Bytes::copy_from_slice(frame);
+        }
+        self.replaced.sort_by_key(|(place, _)| place.start);
+        let end = frame.iter().rposition(|byte| *byte == b'}');
+        let end = end.unwrap_or(frame.len());
+        let mut bytes = Vec::with_capacity(frame.len() + 128);
+        let mut copied = 0;
+        for (place, value) in self.replaced {
+            bytes.extend_from_slice(&frame[copied..place.start]);
+            bytes.extend_from_slice(value.as_bytes());
+            copied = place.end;
+        }
+        bytes.extend_from_slice(&frame[copied..end]);
+        for (key, value) in self.added {
+            bytes.extend_from_slice(b", \"");
+            bytes.extend_from_slice(key.as_bytes());
+            bytes.extend_from_slice(b"\": ");
+            bytes.extend_from_slice(value.as_bytes());
+        }
+        bytes.push(b'}');
+        bytes.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registered() -> Sender {
+        Sender::Registered(EndpointName::new("me").unwrap())
+    }
+
+    fn read(frame: &str, sender: &Sender) -> Message {
+        let fields = Fields::read(frame).unwrap();
+        let now = Timestamp::from_microsecond(1_794_765_418_036_115).unwrap();
+        match letter(frame, &fields, sender, now).unwrap() {
+            Letter::Message(message) => message,
+            other @ Letter::BadName { .. } => panic!("{other:?}"),
+        }
+    }
+
+    fn envelope(message: &Message) -> &str {
+        std::str::from_utf8(&message.envelope).unwrap()
+    }
+
+    #[test]
+    fn what_is_complete_and_true_is_passed_on_to_the_byte() {
+        let frame = r#"{"type": "message", "to": "a", "from": "me", "id": "1", "ts": 1.5, "extra": {"k": 1}, "body": "ü"}"#;
+        assert_eq!(envelope(&read(frame, &registered())), frame);
+    }
+
+    #[test]
+    fn what_is_missing_is_added_at_the_end() {
+        let frame = r#"{"type": "message", "to": "a", "body": {"text": "x", "id": 3}}"#;
+        let message = read(frame, &Sender::Unregistered(false));
+        let expected = format!(
+            r#"{{"type": "message", "to": "a", "body": {{"text": "x", "id": 3}}, "id": "{}", "ts": 1794765418.036115}}"#,
+            message.id
+        );
+        assert_eq!(envelope(&message), expected);
+        assert!(!message.verified && message.from.is_none());
+    }
+
+    #[test]
+    fn a_registered_sender_has_its_own_name() {
+        let frame = r#"{"from":"forged","verified":false,"type":"message","to":"a","id":"1","ts":1,"token":"s","body":0}"#;
+        let message = read(frame, &registered());
+        assert_eq!(
+            envelope(&message),
+            r#"{"from":"me","verified":true,"type":"message","to":"a","id":"1","ts":1,"token":null,"body":0}"#
+        );
+        let unverified = read(
+            r#"{"type":"message","id":"1","ts":1,"from":"x","verified":true}"#,
+            &Sender::Unregistered(false),
+        );
+        assert!(envelope(&unverified).ends_with(r#""verified":false}"#));
+        assert_eq!(unverified.to, Destination::Everyone);
+    }
+
+    #[test]
+    fn notes_are_for_those_who_ask() {
+        let mut out = Vec::new();
+        annotated(&mut out, br#"{"a": 1} "#, false, true);
+        assert_eq!(out, br#"{"a": 1, "verified": false, "redelivered": true}"#);
+    }
+}

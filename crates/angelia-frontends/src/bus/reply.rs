@@ -1,0 +1,113 @@
+//! What clients hear, with the blanks that Python's `json.dumps` writes: old clients get the same
+//! bytes as ever.
+
+use std::fmt::Display;
+
+use angelia_core::{
+    model::EndpointName,
+    ports::bus::{BusError, Presence, Receipt, Refusal},
+};
+use angelia_wire::frame;
+use uuid::Uuid;
+
+use super::envelope::json;
+
+pub(super) fn put(out: &mut Vec<u8>, json: &str) {
+    frame::put(out, json.as_bytes());
+}
+
+/// `endpoint` is JSON, as the client wrote it.
+pub(super) fn registered(out: &mut Vec<u8>, endpoint: &str, session: Uuid) {
+    let reply =
+        format!(r#"{{"type": "registered", "endpoint": {endpoint}, "session_id": "{session}"}}"#);
+    put(out, &reply);
+}
+
+pub(super) fn pong(out: &mut Vec<u8>) {
+    put(out, r#"{"type": "pong"}"#);
+}
+
+pub(super) fn endpoints(out: &mut Vec<u8>, listening: &[(EndpointName, Uuid)]) {
+    let listed: Vec<String> = listening
+        .iter()
+        .map(|(name, session)| format!(r#"{}: "{session}""#, json(name.as_str())))
+        .collect();
+    let listed = listed.join(", ");
+    put(
+        out,
+        &format!(r#"{{"type": "endpoints_list", "endpoints": {{{listed}}}}}"#),
+    );
+}
+
+/// The one error that clients of hermes-bus know.
+pub(super) fn error(out: &mut Vec<u8>, code: &str, detail: impl Display, id: Option<&str>) {
+    let detail = json(&detail.to_string());
+    let id = id.map_or(String::new(), |id| format!(r#", "id": {}"#, json(id)));
+    put(
+        out,
+        &format!(r#"{{"type": "error", "code": "{code}", "detail": {detail}{id}}}"#),
+    );
+}
+
+pub(super) fn accepted(out: &mut Vec<u8>, receipt: &Receipt) {
+    frame::put_with(out, |out| {
+        out.extend_from_slice(br#"{"type": "accepted", "id": "#);
+        put_text(out, &receipt.id);
+        match receipt.presence {
+            Presence::Listening => {}
+            Presence::Away => out.extend_from_slice(br#", "queued": true"#),
+            Presence::NeverSeen => out.extend_from_slice(br#", "queued": true, "seen": false"#),
+        }
+        if receipt.repeated {
+            out.extend_from_slice(br#", "repeated": true"#);
+        }
+        out.push(b'}');
+    });
+}
+
+pub(super) fn delivered(out: &mut Vec<u8>, id: &str) {
+    frame::put_with(out, |out| {
+        out.extend_from_slice(br#"{"type": "delivered", "id": "#);
+        put_text(out, id);
+        out.push(b'}');
+    });
+}
+
+/// An id is nearly always plain, and there are many of them.
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    if text.bytes().all(is_plain) {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(json(text).as_bytes());
+    }
+}
+
+pub(super) fn rejected(out: &mut Vec<u8>, id: Option<&str>, reason: &str, detail: impl Display) {
+    let id = id.map_or_else(|| "null".to_owned(), json);
+    let detail = json(&detail.to_string());
+    put(
+        out,
+        &format!(r#"{{"type": "rejected", "id": {id}, "reason": "{reason}", "detail": {detail}}}"#),
+    );
+}
+
+pub(super) fn displaced(out: &mut Vec<u8>, name: &EndpointName) {
+    let name = json(name.as_str());
+    put(
+        out,
+        &format!(r#"{{"type": "displaced", "endpoint": {name}}}"#),
+    );
+}
+
+/// The word for a refusal.
+pub(super) fn reason(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Full { .. } => "full",
+        Refusal::TooLarge { .. } => "too_large",
+        Refusal::Storage(BusError::Closed) => "closing",
+        Refusal::Storage(_) => "storage",
+    }
+}

@@ -1,0 +1,292 @@
+//! The text of `bus-rules.yaml` → rules. What is wrong is named by its line; what is merely unknown
+//! is remarked on, because these files are brought from elsewhere.
+
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use angelia_core::engine::rules::{Format, Match, NamePattern, Roles, Rule, Rules};
+use regex::RegexBuilder;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_saphyr::{Error, MessageFormatter as _, Spanned, UserMessageFormatter};
+
+use super::names::Names;
+
+/// Far above any honest file, far below what could hurt.
+const MAX_DEPTH: usize = 32;
+const MAX_NODES: usize = 50_000;
+
+/// A pattern that needs more than this is no pattern for a text.
+const PATTERN_SIZE: usize = 1 << 20;
+
+/// Rules that can be used, and what their owner should know about them.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    pub rules: Rules,
+    pub remarks: Vec<Remark>,
+}
+
+/// Something about one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct Remark {
+    pub line: u64,
+    pub what: String,
+}
+
+impl Remark {
+    fn new(line: u64, what: impl Into<String>) -> Self {
+        let what = what.into();
+        Self { line, what }
+    }
+}
+
+/// An empty file holds no rules; one that cannot be read says where.
+pub fn parse(text: &str) -> Result<Reading, Remark> {
+    let options = serde_saphyr::options! {
+        emit_comments: false,
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            max_nodes: MAX_NODES,
+            max_events: 4 * MAX_NODES,
+        },
+    };
+    let file: Option<Fields<FileKeys>> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| remark(&error))?;
+    file.map_or_else(|| Ok(Reading::default()), reading)
+}
+
+fn remark(error: &Error) -> Remark {
+    let line = error.location().map_or(1, |at| at.line());
+    let what = match error.without_snippet() {
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or("a key");
+            format!("`{key}` is said a second time; keep one of them")
+        }
+        Error::Budget { .. } | Error::AliasError { .. } => {
+            "this is larger than rules can be (nesting, or aliases of aliases)".to_owned()
+        }
+        other => UserMessageFormatter.format_message(other).into_owned(),
+    };
+    Remark::new(line, what)
+}
+
+fn reading(file: Fields<FileKeys>) -> Result<Reading, Remark> {
+    let mut remarks = file.unknown;
+    let mut rules = Rules::default();
+    if let Some(bus) = file.keys.bus {
+        remarks.extend(bus.unknown);
+        rules.endpoint = bus
+            .keys
+            .endpoint
+            .filter(|name| !name.is_empty())
+            .map(Into::into);
+    }
+    for callback in file.keys.callbacks.unwrap_or_default() {
+        let line = callback.referenced.line();
+        remarks.extend(callback.value.unknown);
+        let rule = rule(line, callback.value.keys)?;
+        if rule.matches.wants_nothing() {
+            let what = "this rule matches nothing; give it `match_type`, `from`, `channel`, `text` or `verified`";
+            remarks.push(Remark::new(line, what));
+        }
+        rules.callbacks.push(rule);
+    }
+    rules.roles = roles(file.keys.role_map.unwrap_or_default());
+    Ok(Reading { rules, remarks })
+}
+
+fn rule(line: u64, keys: RuleKeys) -> Result<Rule, Remark> {
+    let text = match keys.text {
+        None => None,
+        Some(pattern) => {
+            let built = RegexBuilder::new(&pattern.value)
+                .size_limit(PATTERN_SIZE)
+                .build();
+            let at = pattern.referenced.line();
+            let wrong = |error| Remark::new(at, format!("`text` is not a pattern: {error}"));
+            Some(built.map_err(wrong)?)
+        }
+    };
+    let patterns = |names: Option<Names>| {
+        let names = names.map(|names| names.0).unwrap_or_default();
+        names.into_iter().map(NamePattern::new).collect()
+    };
+    let format = |text: Option<String>| text.as_deref().map(Format::parse).unwrap_or_default();
+    Ok(Rule {
+        line,
+        matches: Match {
+            kind: keys.match_type.map(Into::into),
+            from: patterns(keys.from),
+            channel: patterns(keys.channel),
+            text,
+            verified: keys.verified,
+        },
+        print: keys.print.unwrap_or(true),
+        print_format: format(keys.print_format),
+        context: keys.context.unwrap_or(false),
+        context_format: format(keys.context_format),
+        command: keys
+            .command
+            .filter(|line| !line.trim().is_empty())
+            .map(Into::into),
+        profile: keys.profile.map(Into::into),
+    })
+}
+
+fn roles(entries: RoleEntries) -> Roles {
+    let named = entries
+        .0
+        .into_iter()
+        .filter_map(|(key, name)| Some((key, name?)));
+    named.collect()
+}
+
+/// The keys that a mapping of the file may have.
+trait Keys: Default {
+    const WHAT: &'static str;
+
+    /// Takes the value of a known key. `false`: the key is not known, and its value still there.
+    fn take<'de, M: MapAccess<'de>>(&mut self, key: &str, map: &mut M) -> Result<bool, M::Error>;
+}
+
+/// A mapping, read key by key.
+#[derive(Debug)]
+struct Fields<K> {
+    keys: K,
+    unknown: Vec<Remark>,
+}
+
+impl<'de, K: Keys> Deserialize<'de> for Fields<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor(PhantomData))
+    }
+}
+
+struct FieldsVisitor<K>(PhantomData<K>);
+
+impl<'de, K: Keys> Visitor<'de> for FieldsVisitor<K> {
+    type Value = Fields<K>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with `key: value` lines", K::WHAT)
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<K>, M::Error> {
+        let mut keys = K::default();
+        let mut unknown = Vec::new();
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            if !keys.take(&key.value, &mut map)? {
+                map.next_value::<IgnoredAny>()?;
+                let what = format!("`{}` means nothing in {}", key.value, K::WHAT);
+                unknown.push(Remark::new(key.referenced.line(), what));
+            }
+        }
+        Ok(Fields { keys, unknown })
+    }
+}
+
+#[derive(Debug, Default)]
+struct FileKeys {
+    bus: Option<Fields<BusKeys>>,
+    callbacks: Option<Vec<Spanned<Fields<RuleKeys>>>>,
+    role_map: Option<RoleEntries>,
+}
+
+impl Keys for FileKeys {
+    const WHAT: &'static str = "bus-rules.yaml";
+
+    fn take<'de, M: MapAccess<'de>>(&mut self, key: &str, map: &mut M) -> Result<bool, M::Error> {
+        match key {
+            "bus" => self.bus = map.next_value()?,
+            "callbacks" => self.callbacks = map.next_value()?,
+            "role_map" => self.role_map = map.next_value()?,
+            // Written in examples elsewhere, and read by nobody.
+            "default_sender" | "session_aliases" => _ = map.next_value::<IgnoredAny>()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+#[derive(Debug, Default)]
+struct BusKeys {
+    endpoint: Option<String>,
+}
+
+impl Keys for BusKeys {
+    const WHAT: &'static str = "`bus`";
+
+    fn take<'de, M: MapAccess<'de>>(&mut self, key: &str, map: &mut M) -> Result<bool, M::Error> {
+        match key {
+            "endpoint" => self.endpoint = map.next_value()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+#[derive(Debug, Default)]
+struct RuleKeys {
+    match_type: Option<String>,
+    from: Option<Names>,
+    channel: Option<Names>,
+    text: Option<Spanned<String>>,
+    verified: Option<bool>,
+    print: Option<bool>,
+    print_format: Option<String>,
+    context: Option<bool>,
+    context_format: Option<String>,
+    command: Option<String>,
+    profile: Option<String>,
+}
+
+impl Keys for RuleKeys {
+    const WHAT: &'static str = "a rule";
+
+    fn take<'de, M: MapAccess<'de>>(&mut self, key: &str, map: &mut M) -> Result<bool, M::Error> {
+        match key {
+            "match_type" => self.match_type = map.next_value()?,
+            "from" => self.from = map.next_value()?,
+            "channel" => self.channel = map.next_value()?,
+            "text" => self.text = Some(map.next_value()?),
+            "verified" => self.verified = map.next_value()?,
+            "print" => self.print = map.next_value()?,
+            "print_format" => self.print_format = map.next_value()?,
+            "context" => self.context = map.next_value()?,
+            "context_format" => self.context_format = map.next_value()?,
+            "command" => self.command = map.next_value()?,
+            "profile" => self.profile = map.next_value()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// `role_map`: of each entry only the name counts. An entry of another shape has none, and its key
+/// stays as it is.
+#[derive(Debug, Default)]
+struct RoleEntries(Vec<(Arc<str>, Option<Arc<str>>)>);
+
+impl<'de> Deserialize<'de> for RoleEntries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = RoleEntries;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`role_map` with `key: {name: …}` lines")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RoleEntries, M::Error> {
+                let mut entries = Vec::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    let name = map.next_value::<serde_json::Value>()?;
+                    let name = name.get("name").and_then(serde_json::Value::as_str);
+                    entries.push((key.into(), name.map(Into::into)));
+                }
+                Ok(RoleEntries(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}

@@ -1,0 +1,99 @@
+//! Commands that nobody waits for: started at once, a few at a time, each with a limit, each
+//! reaped. When too many wait, the next one is not run, and that is said.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use angelia_core::{
+    ports::{CommandLine, Commands},
+    task::Tasks,
+};
+use tokio::sync::Semaphore;
+
+#[derive(Clone, Copy, Debug)]
+pub struct LauncherLimits {
+    pub running: usize,
+    pub waiting: usize,
+    pub each: Duration,
+}
+
+impl Default for LauncherLimits {
+    fn default() -> Self {
+        Self {
+            running: 8,
+            waiting: 256,
+            each: Duration::from_mins(5),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Launcher {
+    commands: Arc<dyn Commands>,
+    limits: LauncherLimits,
+    places: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+    tasks: Tasks,
+}
+
+impl Launcher {
+    pub fn new(commands: Arc<dyn Commands>, limits: LauncherLimits, tasks: Tasks) -> Self {
+        Self {
+            commands,
+            limits,
+            places: Arc::new(Semaphore::new(limits.running)),
+            waiting: Arc::default(),
+            tasks,
+        }
+    }
+
+    pub fn limit(&self) -> Duration {
+        self.limits.each
+    }
+
+    /// Returns at once. `what` is said when it goes wrong. `false`: too many wait already.
+    pub fn start(&self, what: impl fmt::Display, command: CommandLine) -> bool {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.limits.waiting {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            tracing::warn!(
+                "{what} is not run: {} commands are waiting already",
+                self.limits.waiting
+            );
+            return false;
+        }
+        let what = what.to_string();
+        let this = self.clone();
+        self.tasks.spawn_until_stopped(async move {
+            let place = this.places.acquire().await;
+            this.waiting.fetch_sub(1, Ordering::Relaxed);
+            let ran = this.commands.run(command).await;
+            drop(place);
+            match ran {
+                Ok(ran) if ran.timed_out => {
+                    tracing::warn!("{what} was ended after {} s", this.limits.each.as_secs());
+                }
+                Ok(ran) if !ran.ok => {
+                    tracing::warn!("{what} failed");
+                    tracing::trace!("{what} said: {}", ran.stderr);
+                }
+                Ok(_) => {}
+                Err(error) => tracing::warn!("{what} was not run: {error}"),
+            }
+        });
+        true
+    }
+}
+
+impl fmt::Debug for Launcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launcher")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,187 @@
+//! The adapter: one text, one request, and what the answer means for a second attempt.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use angelia_core::ports::{
+    BoxFuture, Channel, ChannelAbilities, Clock, Outgoing, SendError, SendFailure, Sent,
+};
+use reqwest::{Client, Response, StatusCode, Url, header, redirect};
+use serde::Serialize;
+
+use super::sign::signature;
+
+const PLATFORM: &str = "webhook";
+
+/// For the whole request, its answer included.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Signs with one secret, and sends to one address.
+pub struct Webhook {
+    client: Client,
+    url: Url,
+    secret: Arc<str>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookError {
+    #[error("`{0}` is not an http or https address")]
+    Url(String),
+    #[error(
+        "{0} would carry texts over the network in clear; use https (http is only for this machine)"
+    )]
+    Clear(Url),
+    #[error("a webhook needs a secret to sign with")]
+    NoSecret,
+    #[error("cannot make HTTP requests: {0}")]
+    Client(#[from] reqwest::Error),
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    id: &'a str,
+    channel: String,
+    chat: &'a str,
+    text: &'a str,
+    may_repeat: bool,
+    buttons: Vec<ButtonBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct ButtonBody<'a> {
+    label: &'a str,
+    value: &'a str,
+}
+
+impl Webhook {
+    pub fn new(url: &str, secret: &str, clock: Arc<dyn Clock>) -> Result<Self, WebhookError> {
+        let parsed: Url = url.parse().map_err(|_| WebhookError::Url(url.to_owned()))?;
+        if secret.is_empty() {
+            return Err(WebhookError::NoSecret);
+        }
+        match parsed.scheme() {
+            "https" => {}
+            "http" if is_this_machine(&parsed) => {}
+            "http" => return Err(WebhookError::Clear(parsed)),
+            _ => return Err(WebhookError::Url(url.to_owned())),
+        }
+        // Somebody else in this process may have chosen one already, which is as good.
+        let _chosen = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .timeout(TIMEOUT)
+            // A signature is for one address, and what it signs is not for others.
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .build()?;
+        Ok(Self {
+            client,
+            url: parsed,
+            secret: secret.into(),
+            clock,
+        })
+    }
+
+    async fn post(&self, chat: &str, message: &Outgoing) -> Result<Sent, SendError> {
+        let body = Body {
+            id: &message.id,
+            channel: format!("{PLATFORM}:{chat}"),
+            chat,
+            text: &message.text,
+            may_repeat: message.may_repeat,
+            buttons: message
+                .buttons
+                .iter()
+                .map(|button| ButtonBody {
+                    label: &button.label,
+                    value: &button.value,
+                })
+                .collect(),
+        };
+        let body = serde_json::to_vec(&body)
+            .map_err(|error| SendError::new(SendFailure::Refused, error.to_string()))?;
+        let timestamp = self.clock.now().as_second();
+        let response = self
+            .client
+            .post(self.url.clone())
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("x-angelia-delivery", &*message.id)
+            .header("x-angelia-timestamp", timestamp)
+            .header(
+                "x-angelia-signature-256",
+                signature(&self.secret, timestamp, &body),
+            )
+            .body(body)
+            .send()
+            .await;
+        match response {
+            Ok(response) => answered(&response),
+            Err(error) => Err(cut_off(&error)),
+        }
+    }
+}
+
+impl Channel for Webhook {
+    fn platform(&self) -> &'static str {
+        PLATFORM
+    }
+
+    fn abilities(&self) -> ChannelAbilities {
+        ChannelAbilities {
+            buttons: true,
+            home: true,
+            ..ChannelAbilities::default()
+        }
+    }
+
+    fn send<'a>(
+        &'a self,
+        chat: &'a str,
+        message: &'a Outgoing,
+    ) -> BoxFuture<'a, Result<Sent, SendError>> {
+        Box::pin(self.post(chat, message))
+    }
+}
+
+/// What an answer means for a further attempt.
+fn answered(response: &Response) -> Result<Sent, SendError> {
+    let status = response.status();
+    let kind = match status {
+        status if status.is_success() => return Ok(Sent::default()),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => SendFailure::NotSent,
+        // It broke while it worked on the text, or somebody in between lost sight of it.
+        StatusCode::REQUEST_TIMEOUT => SendFailure::Unknown,
+        status if status.is_server_error() => SendFailure::Unknown,
+        _ => SendFailure::Refused,
+    };
+    let mut error = SendError::new(kind, format!("the webhook answered {status}"));
+    let seconds = response.headers().get(header::RETRY_AFTER);
+    let seconds = seconds.and_then(|text| text.to_str().ok()?.trim().parse().ok());
+    error.retry_after = seconds.map(Duration::from_secs);
+    Err(error)
+}
+
+/// Without its address in the message: that may hold a token.
+fn cut_off(error: &reqwest::Error) -> SendError {
+    if error.is_connect() {
+        return SendError::new(SendFailure::NotSent, "the webhook cannot be reached");
+    }
+    let message = if error.is_timeout() {
+        "the webhook did not answer in time"
+    } else {
+        "the connection to the webhook was cut"
+    };
+    SendError::new(SendFailure::Unknown, message)
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address: Option<std::net::IpAddr> = bare.parse().ok();
+    bare == "localhost" || address.is_some_and(|address| address.is_loopback())
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,16 @@
+//! The channel `webhook:NAME`: each text is one signed HTTP request to a program of yours.
+//!
+//! ```text
+//! POST <url>
+//! x-angelia-delivery: <id, the same at every attempt>
+//! x-angelia-timestamp: <unix seconds>
+//! x-angelia-signature-256: sha256=<hex of HMAC-SHA256(secret, "<timestamp>.<body>")>
+//!
+//! {"id":…,"channel":"webhook:NAME","chat":"NAME","text":…,"may_repeat":false,"buttons":[]}
+//! ```
+
+mod adapter;
+mod sign;
+
+pub use adapter::{Webhook, WebhookError};
+pub use sign::{hmac_sha256, signature};

@@ -1,0 +1,315 @@
+//! The content of messages: a string, or blocks. What we cannot show as what it is becomes marked
+//! text; only an image that is elsewhere is refused, because nothing could stand for it.
+
+use std::{borrow::Cow, sync::Arc};
+
+use angelia_core::model::{Content, Part, RawJson, Role, ToolId};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    super::dialect::{
+        Refused,
+        content::{base64, file_text, image, image_url, system_text, unknown_text},
+        json,
+    },
+    encode::SIGNATURE,
+};
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Kind<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(super) kind: Cow<'a, str>,
+}
+
+/// A message's parts.
+pub(super) fn parts(
+    role: Role,
+    content: Option<&RawValue>,
+    place: &str,
+) -> Result<Vec<Part>, Refused> {
+    each(content, place, |raw, place| part(role, raw, place))
+}
+
+/// What only the caller's own system may say, where the conversation is.
+pub(super) fn system_parts(content: Option<&RawValue>, place: &str) -> Result<Vec<Part>, Refused> {
+    let contents = each(content, place, contents)?;
+    let marked = contents.into_iter().map(|content| match content {
+        Content::Text(text) => system_text(&text),
+        image @ Content::Image { .. } => image,
+    });
+    Ok(marked.map(Part::Content).collect())
+}
+
+/// The system prompt: every text of it, in order.
+pub(super) fn texts(content: Option<&RawValue>, place: &str) -> Result<Vec<Arc<str>>, Refused> {
+    Ok(only_texts(each(content, place, contents)?))
+}
+
+fn only_texts(contents: Vec<Content>) -> Vec<Arc<str>> {
+    let texts = contents.into_iter().filter_map(|content| match content {
+        Content::Text(text) => Some(text),
+        Content::Image { .. } => None,
+    });
+    texts.collect()
+}
+
+/// A string is one block of text; nothing is no block.
+fn each<T>(
+    content: Option<&RawValue>,
+    place: &str,
+    read: impl Fn(&RawValue, &str) -> Result<Vec<T>, Refused>,
+) -> Result<Vec<T>, Refused> {
+    let Some(content) = content else {
+        return Ok(Vec::new());
+    };
+    match content.get().as_bytes().first() {
+        Some(b'"') => read(content, place),
+        Some(b'[') => {
+            let blocks: Vec<&RawValue> = json::part(content, place)?;
+            let mut all = Vec::with_capacity(blocks.len());
+            for (index, block) in blocks.into_iter().enumerate() {
+                all.extend(read(block, &format!("{place}.{index}"))?);
+            }
+            Ok(all)
+        }
+        _ => Err(wrong(place, "this must be a string or a list of blocks")),
+    }
+}
+
+fn part(role: Role, raw: &RawValue, place: &str) -> Result<Vec<Part>, Refused> {
+    if json::is_object(raw) {
+        let kind: Kind<'_> = json::part(raw, place)?;
+        match (&*kind.kind, role) {
+            ("tool_use", Role::Assistant) => return tool_use(raw, place).map(|part| vec![part]),
+            ("tool_result", Role::User) => return tool_result(raw, place).map(|part| vec![part]),
+            ("thinking", Role::Assistant) => return thinking(raw, place).map(|part| vec![part]),
+            // Nobody but the vendor could read it.
+            ("redacted_thinking", Role::Assistant) => return Ok(Vec::new()),
+            _ => {}
+        }
+    }
+    let contents = contents(raw, place)?;
+    Ok(contents.into_iter().map(Part::Content).collect())
+}
+
+/// What can stand in a message and in a tool's result.
+fn contents(raw: &RawValue, place: &str) -> Result<Vec<Content>, Refused> {
+    if json::is_object(raw) {
+        let kind: Kind<'_> = json::part(raw, place)?;
+        match &*kind.kind {
+            "document" => return Ok(document(raw)),
+            "search_result" => return Ok(search_result(raw)),
+            _ => {}
+        }
+    }
+    plain(raw, place)
+}
+
+/// What can also stand in a document: a request must not make us follow it without end.
+fn plain(raw: &RawValue, place: &str) -> Result<Vec<Content>, Refused> {
+    if raw.get().starts_with('"') {
+        return Ok(said(json::part(raw, place)?));
+    }
+    if !json::is_object(raw) {
+        return Err(wrong(place, "this must be a block"));
+    }
+    let kind: Kind<'_> = json::part(raw, place)?;
+    match &*kind.kind {
+        "text" => {
+            #[derive(Deserialize)]
+            struct Text {
+                text: Arc<str>,
+            }
+            let block: Text = json::part(raw, place)?;
+            Ok(said(block.text))
+        }
+        "image" => {
+            let block: Image<'_> = json::part(raw, place)?;
+            let shown = block.source.image();
+            shown
+                .map(|image| vec![image])
+                .map_err(|refused| wrong(&format!("{place}.source"), &refused.message))
+        }
+        other => Ok(vec![unknown_text(other, raw.get())]),
+    }
+}
+
+/// Empty text says nothing.
+fn said(text: Arc<str>) -> Vec<Content> {
+    if text.is_empty() {
+        Vec::new()
+    } else {
+        vec![Content::Text(text)]
+    }
+}
+
+fn tool_use(raw: &RawValue, place: &str) -> Result<Part, Refused> {
+    #[derive(Deserialize)]
+    struct ToolUse {
+        id: Arc<str>,
+        name: Arc<str>,
+        input: Option<Box<RawValue>>,
+    }
+    let block: ToolUse = json::part(raw, place)?;
+    let input = block.input.unwrap_or_default();
+    let input: RawJson = if json::is_object(&input) {
+        input.into()
+    } else {
+        RawValue::from_string("{}".to_owned())
+            .unwrap_or_default()
+            .into()
+    };
+    Ok(Part::ToolUse {
+        id: ToolId::new(block.id),
+        name: block.name,
+        input,
+    })
+}
+
+fn tool_result(raw: &RawValue, place: &str) -> Result<Part, Refused> {
+    #[derive(Deserialize)]
+    struct ToolResult<'a> {
+        tool_use_id: Arc<str>,
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+        is_error: Option<bool>,
+    }
+    let block: ToolResult<'_> = json::part(raw, place)?;
+    Ok(Part::ToolResult {
+        id: ToolId::new(block.tool_use_id),
+        ok: !block.is_error.unwrap_or(false),
+        content: each(block.content, &format!("{place}.content"), contents)?,
+    })
+}
+
+fn thinking(raw: &RawValue, place: &str) -> Result<Part, Refused> {
+    #[derive(Deserialize)]
+    struct Thinking {
+        thinking: Arc<str>,
+        signature: Option<Arc<str>>,
+    }
+    let block: Thinking = json::part(raw, place)?;
+    // Ours vouches for nothing.
+    let theirs = |signature: &Arc<str>| !signature.is_empty() && **signature != *SIGNATURE;
+    Ok(Part::Thinking {
+        text: block.thinking,
+        signature: block.signature.filter(theirs),
+    })
+}
+
+#[derive(Debug, Deserialize)]
+struct Image<'a> {
+    #[serde(borrow)]
+    source: Source<'a>,
+}
+
+/// Where an image or a document is.
+#[derive(Debug, Deserialize)]
+struct Source<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    media_type: Cow<'a, str>,
+    #[serde(borrow, default)]
+    data: Cow<'a, str>,
+    #[serde(borrow, default)]
+    url: Cow<'a, str>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+impl Source<'_> {
+    fn image(&self) -> Result<Content, Refused> {
+        match &*self.kind {
+            "base64" => image(&self.media_type, &self.data),
+            "url" => image_url(&self.url),
+            other => Err(Refused::new(format!(
+                "images of a `{other}` source are not kept here; send the image itself as `base64`"
+            ))),
+        }
+    }
+
+    /// The text of a document, where it is one.
+    fn text(&self) -> Option<String> {
+        match &*self.kind {
+            "text" => Some(self.data.clone().into_owned()),
+            "base64" => {
+                let bytes = base64(&self.data).ok()?;
+                let text = std::str::from_utf8(&bytes).ok()?;
+                (!text.contains('\0')).then(|| text.to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Files and pages we cannot read are named, so that the model can say what it was not shown.
+fn document(raw: &RawValue) -> Vec<Content> {
+    #[derive(Deserialize)]
+    struct Document<'a> {
+        #[serde(borrow)]
+        source: Source<'a>,
+        #[serde(borrow)]
+        title: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        context: Option<Cow<'a, str>>,
+    }
+    let Ok(document) = serde_json::from_str::<Document<'_>>(raw.get()) else {
+        return vec![unknown_text("document", raw.get())];
+    };
+    let (source, name) = (&document.source, document.title.unwrap_or_default());
+    let name = if name.is_empty() { "document" } else { &*name };
+    let mut shown: Vec<Content> = document
+        .context
+        .map_or_else(Vec::new, |context| said(context.into_owned().into()));
+    if let Some(text) = source.text() {
+        shown.push(file_text(name, &text));
+    } else if let Ok(inner) = each(source.content, "", plain)
+        && !inner.is_empty()
+    {
+        for content in inner {
+            shown.push(match content {
+                Content::Text(text) => file_text(name, &text),
+                image @ Content::Image { .. } => image,
+            });
+        }
+    } else {
+        let missing = match &*source.kind {
+            "base64" => {
+                let bytes = source.data.len() / 4 * 3;
+                format!(
+                    "({}, about {bytes} bytes: cannot be shown here)",
+                    source.media_type
+                )
+            }
+            "url" => format!("(at {}: not fetched)", source.url),
+            other => format!("(of a `{other}` source: not kept here)"),
+        };
+        shown.push(file_text(name, &missing));
+    }
+    shown
+}
+
+fn search_result(raw: &RawValue) -> Vec<Content> {
+    #[derive(Deserialize)]
+    struct SearchResult<'a> {
+        #[serde(borrow)]
+        title: Cow<'a, str>,
+        #[serde(borrow)]
+        source: Cow<'a, str>,
+        #[serde(borrow)]
+        content: &'a RawValue,
+    }
+    let found = serde_json::from_str::<SearchResult<'_>>(raw.get()).ok();
+    let found = found.and_then(|found| {
+        let contents = each(Some(found.content), "", plain).ok()?;
+        let name = format!("{} ({})", found.title, found.source);
+        Some(file_text(&name, &only_texts(contents).join("\n")))
+    });
+    vec![found.unwrap_or_else(|| unknown_text("search_result", raw.get()))]
+}
+
+pub(super) fn wrong(place: &str, what: &str) -> Refused {
+    Refused::new(format!("{place}: {what}")).at(place)
+}

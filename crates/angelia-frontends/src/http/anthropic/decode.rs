@@ -1,0 +1,203 @@
+//! A request of the Messages API, read: an [`Ask`], and how its answer is to be spelled.
+
+use std::{collections::HashSet, sync::Arc};
+
+use angelia_core::model::{Content, Message, Part, RawJson, Role, ToolId};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    super::dialect::{Ask, Output, Refused, json},
+    Messages, NotRead,
+    blocks::{self, wrong},
+    tools,
+    wire::{Request, RequestMessage},
+};
+
+/// Addressed to the vendor's servers, not to the model.
+const ATTRIBUTION: &str = "x-anthropic-billing-header:";
+
+/// How Claude Code begins to ask for the title of a session.
+const TITLE: &str = "Generate a concise, sentence-case title";
+
+pub fn decode(body: &[u8]) -> Result<(Ask, Messages), NotRead> {
+    let request: Request<'_> = json::body(body)?;
+    let thread = request.thread.as_ref();
+    if thread.is_some_and(|thread| thread.kind == "continue") {
+        return Err(NotRead::NoThread);
+    }
+    let (mut ask, dialect) = read(request)?;
+    answerable(&ask.messages)?;
+    ask.is_utility = is_utility(&ask);
+    Ok((ask, dialect))
+}
+
+/// Everything but whether there is something to answer.
+pub(super) fn read(request: Request<'_>) -> Result<(Ask, Messages), Refused> {
+    let model = request.model.filter(|model| !model.is_empty());
+    let model = model.ok_or_else(|| wrong("model", "this must be the id of a model"))?;
+    if request.max_tokens == Some(0) {
+        return Err(wrong("max_tokens", "this must be at least 1"));
+    }
+    if request.stop_sequences.is_some_and(|all| !all.is_empty()) {
+        return Err(wrong(
+            "stop_sequences",
+            "the agent cannot be stopped by words of its answer; leave them out",
+        ));
+    }
+    if request.compaction.is_some() {
+        return Err(wrong(
+            "compaction",
+            "conversations are not summed up here; leave it out",
+        ));
+    }
+    let offered = tools::offered(&request.tools.unwrap_or_default())?;
+    let tool_choice = tools::choice(request.tool_choice, &offered)?;
+    let format = request.output_config.and_then(|config| config.format);
+    let output = match (format, request.output_format) {
+        (Some(format), _) => output(format, "output_config.format")?,
+        (None, Some(format)) => output(format, "output_format")?,
+        (None, None) => Output::Text,
+    };
+    let ask = Ask {
+        model,
+        system: system(request.system)?,
+        messages: messages(&request.messages.unwrap_or_default())?,
+        tools: offered,
+        tool_choice,
+        output,
+        max_tokens: request.max_tokens,
+        stream: request.stream.unwrap_or(false),
+        previous: None,
+        is_utility: false,
+    };
+    let dialect = Messages {
+        thinking: request.thinking.is_some_and(wants_thinking),
+    };
+    Ok((ask, dialect))
+}
+
+fn system(raw: Option<&RawValue>) -> Result<Option<Arc<str>>, Refused> {
+    let mut texts = blocks::texts(raw, "system")?;
+    texts.retain(|text| !text.starts_with(ATTRIBUTION) && !text.trim().is_empty());
+    Ok(match texts.as_slice() {
+        [] => None,
+        [one] => Some(Arc::clone(one)),
+        several => Some(several.join("\n\n").into()),
+    })
+}
+
+fn messages(all: &[RequestMessage<'_>]) -> Result<Vec<Message>, Refused> {
+    let mut messages = Vec::with_capacity(all.len());
+    for (index, message) in all.iter().enumerate() {
+        let place = format!("messages.{index}.content");
+        let (role, parts) = match &*message.role {
+            "user" => (
+                Role::User,
+                blocks::parts(Role::User, message.content, &place)?,
+            ),
+            "assistant" => {
+                let parts = blocks::parts(Role::Assistant, message.content, &place)?;
+                (Role::Assistant, parts)
+            }
+            "system" | "developer" => (Role::User, blocks::system_parts(message.content, &place)?),
+            other => {
+                let what = format!("`{other}` is not known; use user, assistant or system");
+                return Err(wrong(&format!("messages.{index}.role"), &what));
+            }
+        };
+        if !parts.is_empty() {
+            messages.push(Message { role, parts });
+        }
+    }
+    results_have_calls(&messages)?;
+    Ok(messages)
+}
+
+/// A result of a call that nobody made cannot be carried anywhere. A request without answers may
+/// continue a session that knows the call.
+fn results_have_calls(messages: &[Message]) -> Result<(), Refused> {
+    if !messages
+        .iter()
+        .any(|message| message.role == Role::Assistant)
+    {
+        return Ok(());
+    }
+    let mut calls: HashSet<&ToolId> = HashSet::new();
+    for part in messages.iter().flat_map(|message| &message.parts) {
+        match part {
+            Part::ToolUse { id, .. } => {
+                calls.insert(id);
+            }
+            Part::ToolResult { id, .. } if !calls.contains(id) => {
+                let what = format!("no `tool_use` before the `tool_result` has the id {id}");
+                return Err(wrong("messages", &what));
+            }
+            Part::ToolResult { .. } | Part::Content(_) | Part::Thinking { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whoever sends our own answer back as the last message wants it continued: that is how a caller
+/// goes on after `pause_turn`.
+fn answerable(messages: &[Message]) -> Result<(), Refused> {
+    match messages.last() {
+        Some(last) if last.role == Role::Assistant => Ok(()),
+        Some(last) if last.parts.iter().any(says_something) => Ok(()),
+        _ => Err(wrong("messages", "there must be something to answer")),
+    }
+}
+
+fn says_something(part: &Part) -> bool {
+    match part {
+        Part::Content(Content::Text(text)) => !text.trim().is_empty(),
+        Part::Content(Content::Image { .. }) | Part::ToolResult { .. } => true,
+        Part::Thinking { .. } | Part::ToolUse { .. } => false,
+    }
+}
+
+fn output(raw: &RawValue, place: &str) -> Result<Output, Refused> {
+    #[derive(Deserialize)]
+    struct Format {
+        #[serde(rename = "type")]
+        kind: String,
+        schema: Option<Box<RawValue>>,
+    }
+    if !json::is_object(raw) {
+        return Err(wrong(place, "this must be an object"));
+    }
+    let format: Format = json::part(raw, place)?;
+    if format.kind != "json_schema" {
+        let what = format!("`{}` is not known; use json_schema", format.kind);
+        return Err(wrong(&format!("{place}.type"), &what));
+    }
+    let schema = format.schema.filter(|schema| json::is_object(schema));
+    let schema =
+        schema.ok_or_else(|| wrong(&format!("{place}.schema"), "this must be a JSON schema"))?;
+    Ok(Output::Schema(RawJson::from(schema)))
+}
+
+fn wants_thinking(raw: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Thinking {
+        #[serde(rename = "type")]
+        kind: String,
+        display: Option<String>,
+    }
+    let wanted = serde_json::from_str::<Thinking>(raw.get());
+    wanted.is_ok_and(|wanted| {
+        wanted.kind != "disabled" && wanted.display.as_deref() != Some("omitted")
+    })
+}
+
+/// What Claude Code asks for its own window: the title of a session, and whether there is any
+/// quota left.
+fn is_utility(ask: &Ask) -> bool {
+    let probes = ask.max_tokens == Some(1) && ask.messages.len() == 1;
+    let titles = || {
+        let system = ask.system.as_deref();
+        system.is_some_and(|system| system.contains(TITLE))
+    };
+    ask.tools.is_empty() && (probes || titles())
+}

@@ -1,0 +1,129 @@
+//! The caller's tools, and which of them the model may or must call.
+
+use std::{borrow::Cow, sync::Arc};
+
+use angelia_core::model::{CallerTool, RawJson};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    super::dialect::{Refused, ToolChoice, json},
+    blocks::wrong,
+    wire::Choice,
+};
+
+#[derive(Debug, Deserialize)]
+struct Head<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    input_schema: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Tool {
+    name: Arc<str>,
+    description: Option<Arc<str>>,
+}
+
+/// Tools that the vendor defines and the caller runs: their definitions are in no request.
+const DEFINED: [(&str, &str, &str); 4] = [
+    (
+        "bash_",
+        "Runs a command in a shell that lives as long as the conversation.",
+        r#"{"type":"object","properties":{"command":{"type":"string"},"restart":{"type":"boolean","description":"Start the shell anew"}}}"#,
+    ),
+    (
+        "text_editor_",
+        "Views, creates and changes text files.",
+        r#"{"type":"object","properties":{"command":{"type":"string","enum":["view","create","str_replace","insert"]},"path":{"type":"string"},"file_text":{"type":"string"},"old_str":{"type":"string"},"new_str":{"type":"string"},"insert_line":{"type":"integer"},"insert_text":{"type":"string"},"view_range":{"type":"array","items":{"type":"integer"}}},"required":["command","path"]}"#,
+    ),
+    (
+        "memory_",
+        "Keeps notes in files below /memories.",
+        r#"{"type":"object","properties":{"command":{"type":"string","enum":["view","create","str_replace","insert","delete","rename"]},"path":{"type":"string"},"file_text":{"type":"string"},"old_str":{"type":"string"},"new_str":{"type":"string"},"insert_line":{"type":"integer"},"insert_text":{"type":"string"},"old_path":{"type":"string"},"new_path":{"type":"string"}},"required":["command"]}"#,
+    ),
+    (
+        "computer_",
+        "Uses a screen, a mouse and a keyboard; take a screenshot first.",
+        r#"{"type":"object","properties":{"action":{"type":"string"},"coordinate":{"type":"array","items":{"type":"integer"}},"text":{"type":"string"},"duration":{"type":"number"},"scroll_direction":{"type":"string"},"scroll_amount":{"type":"integer"}},"required":["action"]}"#,
+    ),
+];
+
+/// The tools the caller runs. What the vendor would run itself (web search and the like) is
+/// accepted and not offered: nobody here could run it.
+pub(super) fn offered(raw: &[&RawValue]) -> Result<Vec<CallerTool>, Refused> {
+    let mut tools: Vec<CallerTool> = Vec::with_capacity(raw.len());
+    for (index, raw) in raw.iter().enumerate() {
+        let place = format!("tools.{index}");
+        if !json::is_object(raw) {
+            return Err(wrong(&place, "this must be a tool"));
+        }
+        let Some(tool) = tool(raw, &place)? else {
+            continue;
+        };
+        if !tools.iter().any(|known| known.name == tool.name) {
+            tools.push(tool);
+        }
+    }
+    Ok(tools)
+}
+
+fn tool(raw: &RawValue, place: &str) -> Result<Option<CallerTool>, Refused> {
+    let head: Head<'_> = json::part(raw, place)?;
+    let kind = head.kind.as_deref().unwrap_or("custom");
+    let defined = DEFINED.iter().find(|(prefix, ..)| kind.starts_with(prefix));
+    let (description, schema): (&str, RawJson) = match (head.input_schema, defined) {
+        (Some(schema), _) if json::is_object(schema) => ("", schema.to_owned().into()),
+        (Some(_), _) => {
+            let place = format!("{place}.input_schema");
+            return Err(wrong(&place, "this must be a JSON schema of an object"));
+        }
+        (None, Some((_, description, schema))) => (*description, raw_json(schema)),
+        (None, None) if kind == "custom" => ("", raw_json(r#"{"type":"object"}"#)),
+        (None, None) => return Ok(None),
+    };
+    let tool: Tool = json::part(raw, place)?;
+    if tool.name.is_empty() {
+        return Err(wrong(&format!("{place}.name"), "a tool needs a name"));
+    }
+    Ok(Some(CallerTool {
+        name: tool.name,
+        description: tool.description.unwrap_or_else(|| description.into()),
+        input_schema: schema,
+    }))
+}
+
+fn raw_json(json: &str) -> RawJson {
+    let raw = RawValue::from_string(json.to_owned());
+    raw.unwrap_or_default().into()
+}
+
+pub(super) fn choice(choice: Option<Choice>, tools: &[CallerTool]) -> Result<ToolChoice, Refused> {
+    let Some(Choice { kind, name }) = choice else {
+        return Ok(ToolChoice::Auto);
+    };
+    match kind.as_str() {
+        "auto" => Ok(ToolChoice::Auto),
+        "none" => Ok(ToolChoice::None),
+        "any" if tools.is_empty() => Err(wrong(
+            "tool_choice",
+            "there is no tool here that the model could be made to call",
+        )),
+        "any" => Ok(ToolChoice::Required),
+        "tool" => {
+            let known = name.filter(|name| tools.iter().any(|tool| tool.name == *name));
+            let known = known.ok_or_else(|| {
+                wrong(
+                    "tool_choice.name",
+                    "this must be the name of one of the caller's own `tools`",
+                )
+            })?;
+            Ok(ToolChoice::Named(known))
+        }
+        other => {
+            let what = format!("`{other}` is not known; use auto, any, tool or none");
+            Err(wrong("tool_choice.type", &what))
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The shapes of the Messages API as they stand on the wire: requests as far as we read them, and
+//! everything we write.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+/// What is not named here is accepted and has no effect.
+#[derive(Debug, Deserialize)]
+pub(super) struct Request<'a> {
+    pub(super) model: Option<Arc<str>>,
+    #[serde(borrow)]
+    pub(super) messages: Option<Vec<RequestMessage<'a>>>,
+    #[serde(borrow)]
+    pub(super) system: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) tools: Option<Vec<&'a RawValue>>,
+    pub(super) tool_choice: Option<Choice>,
+    #[serde(borrow)]
+    pub(super) output_config: Option<OutputConfig<'a>>,
+    /// What `output_config.format` was called before.
+    #[serde(borrow)]
+    pub(super) output_format: Option<&'a RawValue>,
+    pub(super) max_tokens: Option<u64>,
+    pub(super) stop_sequences: Option<Vec<IgnoredAny>>,
+    pub(super) stream: Option<bool>,
+    pub(super) thread: Option<Thread>,
+    pub(super) compaction: Option<IgnoredAny>,
+    /// Its forms differ from model to model: read only as far as it can be.
+    #[serde(borrow)]
+    pub(super) thinking: Option<&'a RawValue>,
+}
+
+/// The vendor keeps conversations for some minutes, so that a caller need not send them again.
+#[derive(Debug, Deserialize)]
+pub(super) struct Thread {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct RequestMessage<'a> {
+    pub(super) role: Arc<str>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) name: Option<Arc<str>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OutputConfig<'a> {
+    #[serde(borrow)]
+    pub(super) format: Option<&'a RawValue>,
+}
+
+/// One event of a stream; its name is its type.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Event<'a> {
+    MessageStart {
+        message: Message<'a>,
+    },
+    ContentBlockStart {
+        index: u32,
+        content_block: Block<'a>,
+    },
+    ContentBlockDelta {
+        index: u32,
+        delta: Delta<'a>,
+    },
+    ContentBlockStop {
+        index: u32,
+    },
+    MessageDelta {
+        delta: Ending,
+        usage: Usage,
+    },
+    MessageStop,
+}
+
+impl Event<'_> {
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::MessageStart { .. } => "message_start",
+            Self::ContentBlockStart { .. } => "content_block_start",
+            Self::ContentBlockDelta { .. } => "content_block_delta",
+            Self::ContentBlockStop { .. } => "content_block_stop",
+            Self::MessageDelta { .. } => "message_delta",
+            Self::MessageStop => "message_stop",
+        }
+    }
+}
+
+/// A whole answer, or the beginning of one.
+#[derive(Debug, Serialize)]
+pub(super) struct Message<'a> {
+    pub(super) id: String,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) role: &'static str,
+    pub(super) model: &'a str,
+    pub(super) content: Vec<Block<'a>>,
+    #[serde(flatten)]
+    pub(super) ending: Ending,
+    pub(super) usage: Usage,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: &'a RawValue,
+    },
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "the API's own names")]
+pub(super) enum Delta<'a> {
+    TextDelta { text: &'a str },
+    ThinkingDelta { thinking: &'a str },
+    SignatureDelta { signature: &'a str },
+    InputJsonDelta { partial_json: &'a str },
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Ending {
+    pub(super) stop_reason: Option<&'static str>,
+    /// Always null: stop sequences are refused.
+    pub(super) stop_sequence: Option<&'static str>,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the API's own names")]
+pub(super) struct Usage {
+    pub(super) input_tokens: u64,
+    pub(super) cache_creation_input_tokens: u64,
+    pub(super) cache_read_input_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ErrorBody {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) error: ErrorDetail,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ErrorDetail {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) details: Option<Details>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Details {
+    pub(super) error_code: &'static str,
+}
+
+/// The answer of `count_tokens`.
+#[derive(Debug, Serialize)]
+pub(super) struct Count {
+    pub(super) input_tokens: u64,
+    /// Not the vendor's count.
+    pub(super) estimated: bool,
+}

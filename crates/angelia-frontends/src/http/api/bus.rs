@@ -1,0 +1,245 @@
+//! `/api/bus`: send a message, see who listens, follow what is sent.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use angelia_core::{
+    model::{
+        EndpointName,
+        bus::{Destination, Message},
+    },
+    ports::{
+        Bus, Clock,
+        bus::{EndpointState, Presence, Receipt, Refusal},
+    },
+};
+use angelia_wire::sse::Encoder;
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderName, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::BytesMut;
+use futures_util::{Stream, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::to_raw_value};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio_util::sync::CancellationToken;
+
+use super::super::{ApiError, ApiState, body::JsonBody, resources::List};
+
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The sender's name when the request gives none.
+const SENDER: &str = "api";
+
+/// The bus of this daemon, for callers over HTTP.
+#[derive(Clone)]
+pub struct BusApi {
+    pub bus: Arc<dyn Bus>,
+    /// Hears every message that comes in.
+    pub heard: broadcast::Sender<Message>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for BusApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BusApi").finish_non_exhaustive()
+    }
+}
+
+fn bus(state: &ApiState) -> Result<&BusApi, ApiError> {
+    state.bus.as_ref().ok_or_else(|| {
+        let message = "this daemon has no bus";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+            .with_hint("`angelia bus status` tells why")
+    })
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MessageBody {
+    to: String,
+    /// As claimed: who asks over HTTP holds no endpoint's name.
+    from: Option<String>,
+    /// The same a second time is the same message.
+    id: Option<String>,
+    text: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    channel: Option<String>,
+    /// Instead of `text`.
+    body: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Accepted {
+    id: String,
+    status: &'static str,
+    /// Nobody listens under that name now.
+    queued: bool,
+    /// Somebody has listened under it before.
+    seen: bool,
+    repeated: bool,
+}
+
+pub(super) async fn send(
+    State(state): State<Arc<ApiState>>,
+    JsonBody(body): JsonBody<MessageBody>,
+) -> Result<(StatusCode, Json<Accepted>), ApiError> {
+    let door = bus(&state)?;
+    let message = message(door, body)?;
+    // Nobody need be following.
+    let _nobody = door.heard.send(message.clone());
+    let receipts = door.bus.publish(vec![message], None).await.await;
+    match receipts.into_iter().next() {
+        Some(Ok(receipt)) => Ok((StatusCode::ACCEPTED, Json(receipt.into()))),
+        Some(Err(refusal)) => Err(refused(&refusal)),
+        None => Err(ApiError::internal("the bus did not answer")),
+    }
+}
+
+fn message(door: &BusApi, body: MessageBody) -> Result<Message, ApiError> {
+    let name = |field: &str, name: &str| {
+        EndpointName::new(name).map_err(|error| ApiError::invalid(format!("{field}: {error}")))
+    };
+    let to = name("to", &body.to)?;
+    let from = name("from", body.from.as_deref().unwrap_or(SENDER))?;
+    let mut said = match (body.body, body.text) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid(
+                "text: a message has a text or a body, not both",
+            ));
+        }
+        (Some(body), None) => body,
+        (None, Some(text)) => json!({"text": text}),
+        (None, None) => return Err(ApiError::invalid("text: there is nothing to send")),
+    };
+    for (field, value) in [("type", body.kind), ("channel", body.channel)] {
+        let Some(value) = value else { continue };
+        let Value::Object(fields) = &mut said else {
+            let message = format!("{field}: this needs a body that is an object");
+            return Err(ApiError::invalid(message));
+        };
+        fields.insert(field.to_owned(), value.into());
+    }
+    let said = to_raw_value(&said).map_err(|error| ApiError::internal(error.to_string()))?;
+    let id = body.id.filter(|id| !id.is_empty());
+    let id = id.unwrap_or_else(|| door.clock.fresh_uuid().to_string());
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "microseconds of this century fit into 53 bits"
+    )]
+    let ts = door.clock.now().as_microsecond() as f64 / 1e6;
+    let message = Message::compose(id, &from, &to, ts, &said);
+    Ok(Message {
+        verified: false,
+        ..message
+    })
+}
+
+impl From<Receipt> for Accepted {
+    fn from(receipt: Receipt) -> Self {
+        Self {
+            id: receipt.id.to_string(),
+            status: "accepted",
+            queued: receipt.presence != Presence::Listening,
+            seen: receipt.presence != Presence::NeverSeen,
+            repeated: receipt.repeated,
+        }
+    }
+}
+
+fn refused(refusal: &Refusal) -> ApiError {
+    let (status, kind) = match refusal {
+        Refusal::Full { .. } => (StatusCode::TOO_MANY_REQUESTS, "busy"),
+        Refusal::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+        Refusal::Storage(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+    };
+    ApiError::new(status, kind, refusal.to_string())
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Endpoint {
+    /// Its name.
+    id: String,
+    listening: bool,
+    session_id: Option<String>,
+    queued: usize,
+}
+
+pub(super) async fn endpoints(
+    State(state): State<Arc<ApiState>>,
+) -> Result<Json<List<Endpoint>>, ApiError> {
+    let listed = bus(&state)?.bus.endpoints();
+    Ok(Json(List::whole(
+        listed.into_iter().map(Into::into).collect(),
+    )))
+}
+
+impl From<EndpointState> for Endpoint {
+    fn from(state: EndpointState) -> Self {
+        Self {
+            id: state.name.to_string(),
+            listening: state.session.is_some(),
+            session_id: state.session.map(|session| session.to_string()),
+            queued: state.queued,
+        }
+    }
+}
+
+/// Messages as they come in; what came before is with its receivers.
+pub(super) async fn events(State(state): State<Arc<ApiState>>) -> Result<Response, ApiError> {
+    const HEADERS: [(HeaderName, &str); 3] = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    let heard = bus(&state)?.heard.subscribe();
+    let stop = state.tasks.stop_token().clone();
+    Ok((HEADERS, Body::from_stream(encoded(heard, stop))).into_response())
+}
+
+fn encoded(
+    heard: broadcast::Receiver<Message>,
+    stop: CancellationToken,
+) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
+    stream::unfold((heard, stop), |(mut heard, stop)| async move {
+        let next = stop.run_until_cancelled(tokio::time::timeout(KEEP_ALIVE, heard.recv()));
+        let mut out = BytesMut::new();
+        match next.await? {
+            Ok(Ok(message)) => encode(&message, &mut out),
+            Ok(Err(RecvError::Lagged(missed))) => {
+                let said = json!({"missed": missed}).to_string();
+                Encoder::new(&mut out)
+                    .event("lagged")
+                    .data(said.as_bytes())
+                    .end();
+            }
+            Ok(Err(RecvError::Closed)) => return None,
+            Err(_nothing_new) => Encoder::new(&mut out).comment("keep-alive").end(),
+        }
+        Some((Ok(out.freeze()), (heard, stop)))
+    })
+}
+
+fn encode(message: &Message, out: &mut BytesMut) {
+    let content = message.content();
+    let to = match &message.to {
+        Destination::Endpoint(name) => Some(name.as_str()),
+        Destination::Everyone => None,
+    };
+    let said = json!({
+        "id": &*message.id,
+        "from": message.from,
+        "verified": message.verified,
+        "to": to,
+        "ts": content.ts,
+        "body": content.body,
+    });
+    Encoder::new(out)
+        .event("message")
+        .data(said.to_string().as_bytes())
+        .end();
+}

@@ -1,0 +1,332 @@
+//! One answer on its way: the events of its turn become pieces, a demand that is not met is
+//! repaired, and how the conversation looks afterwards is written down before its end is shown.
+
+use std::{sync::Arc, time::Duration};
+
+use angelia_core::{
+    engine::{EventBatch, RequestKey, Watch},
+    model::{Content, EventKind, Failure, FailureKind, Mode, Seq, SessionId, TurnId, TurnOptions},
+    ports::{HistoryNote, StoreError},
+};
+use jiff::Timestamp;
+
+use super::{
+    Ask, Begin, DialectError, End, ErrorKind, Piece, Shown, ShownFrom, Step, Stop, View, Whole,
+    demands::Demand, gathered::Gathered, incoming::Incoming, serve::Lost, viewer::Viewer,
+};
+use crate::http::ApiState;
+
+/// An answer whose form is wrong may be repaired so often.
+const REPAIRS: u8 = 1;
+
+/// What a request is answered with.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) state: Arc<ApiState>,
+    pub(super) ask: Arc<Ask>,
+    /// Who asks; part of the keys of repairs.
+    pub(super) caller: Arc<str>,
+    /// What was asked; `None`: nothing is remembered of it.
+    incoming: Option<Arc<Incoming>>,
+    demand: Arc<Demand>,
+    options: TurnOptions,
+    view: View,
+    pub(super) turn: TurnId,
+    pub(super) session: SessionId,
+    watch: Watch,
+    shown: Shown,
+    gathered: Gathered,
+    /// Pieces that wait: the end, until what it ends is written down.
+    end: Option<Piece>,
+    /// Of the answer's last event.
+    last: Option<(Seq, Timestamp)>,
+    repairs: u8,
+    over: bool,
+    /// How it ended.
+    pub(super) status: Option<&'static str>,
+    viewer: Option<Viewer>,
+    /// What is done when the process has died that was waiting for results.
+    pub(super) lost: Option<Lost>,
+}
+
+/// The turn of a request.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) turn: TurnId,
+    pub(super) session: SessionId,
+    pub(super) from: ShownFrom,
+    pub(super) watch: Watch,
+    /// The agent's own tools are shown.
+    pub(super) mode: Mode,
+    pub(super) options: TurnOptions,
+}
+
+#[derive(Debug)]
+pub(super) enum Next {
+    Pieces(Vec<Piece>),
+    /// Nothing for a while.
+    Idle,
+    Over,
+}
+
+impl Answer {
+    pub(super) fn new(
+        state: &Arc<ApiState>,
+        ask: &Arc<Ask>,
+        caller: Arc<str>,
+        incoming: Option<Arc<Incoming>>,
+        demand: Arc<Demand>,
+        taken: Taken,
+    ) -> Self {
+        let view = View {
+            model: Arc::clone(&ask.model),
+            from: taken.from,
+            tools: ask
+                .tools
+                .iter()
+                .map(|tool| Arc::clone(&tool.name))
+                .collect(),
+            activity: taken.mode == Mode::Agent,
+            hold: demand.is_one(),
+            max_tokens: ask.max_tokens.filter(|_| !demand.is_one()),
+        };
+        Self {
+            state: Arc::clone(state),
+            ask: Arc::clone(ask),
+            caller,
+            incoming,
+            demand,
+            options: taken.options,
+            shown: Shown::new(view.clone()),
+            view,
+            turn: taken.turn,
+            session: taken.session,
+            watch: taken.watch,
+            gathered: Gathered::default(),
+            end: None,
+            last: None,
+            repairs: REPAIRS,
+            over: false,
+            status: None,
+            viewer: Some(Viewer::enter(state, taken.turn, ask.stream)),
+            lost: None,
+        }
+    }
+
+    /// What comes next; the end comes alone.
+    pub(super) async fn next(&mut self, patience: Duration) -> Result<Next, DialectError> {
+        if self.end.is_some() {
+            self.remember().await?;
+            self.over = true;
+            if let Some(viewer) = self.viewer.take() {
+                viewer.leave_for_good();
+            }
+            return Ok(Next::Pieces(self.end.take().into_iter().collect()));
+        }
+        if self.over {
+            return Ok(Next::Over);
+        }
+        loop {
+            let Ok(batch) = tokio::time::timeout(patience, self.watch.next()).await else {
+                return Ok(Next::Idle);
+            };
+            let Some(batch) = batch.map_err(|error| lost(&error))? else {
+                let message = "the record of the turn ends without its outcome";
+                return Err(DialectError::new(
+                    ErrorKind::Failed(FailureKind::Internal),
+                    message,
+                ));
+            };
+            let mut pieces = Vec::new();
+            let step = self.show(&batch, &mut pieces);
+            if let Some(pieces) = self.step(step, pieces).await? {
+                return Ok(Next::Pieces(pieces));
+            }
+        }
+    }
+
+    fn show(&mut self, batch: &EventBatch, pieces: &mut Vec<Piece>) -> Step {
+        for event in batch.iter() {
+            // Who gets it whole gets what is settled.
+            if !self.ask.stream && matches!(event.kind, EventKind::Delta { .. }) {
+                continue;
+            }
+            let step = self.shown.event(event, pieces);
+            if !matches!(step, Step::More) {
+                self.last = Some((event.seq, event.at));
+                return step;
+            }
+        }
+        Step::More
+    }
+
+    /// `None`: nothing to show yet.
+    async fn step(
+        &mut self,
+        step: Step,
+        mut pieces: Vec<Piece>,
+    ) -> Result<Option<Vec<Piece>>, DialectError> {
+        for piece in &pieces {
+            self.gathered.piece(piece);
+        }
+        match step {
+            Step::More => return Ok((!pieces.is_empty()).then_some(pieces)),
+            Step::Failed(failure) if self.is_lost(&failure) => {
+                if let Some(lost) = self.lost.take() {
+                    let taken = lost.carry(&self.state).await?;
+                    self.follow(taken.turn, taken.session, taken.watch);
+                }
+                return Ok(None);
+            }
+            Step::Failed(failure) => {
+                self.gone("failed");
+                return Err(failure.into());
+            }
+            Step::Interrupted => {
+                self.gone("interrupted");
+                let message = "the turn was interrupted before it had said anything";
+                return Err(DialectError::new(ErrorKind::Interrupted, message));
+            }
+            Step::Cut => {
+                // Nobody wants the rest, and nothing of it may be found later.
+                self.incoming = None;
+                self.interrupt().await;
+            }
+            Step::Over => {}
+        }
+        let Some(Piece::End(end)) = pieces.last() else {
+            return Ok(Some(pieces));
+        };
+        let end = end.clone();
+        self.status = Some(end.status);
+        if let Err(complaint) = self.check(&end) {
+            self.repair(&complaint, &end).await?;
+            return Ok(None);
+        }
+        self.end = pieces.pop();
+        Ok(Some(pieces))
+    }
+
+    /// The process that waited for the results has died: a new one is told everything.
+    fn is_lost(&self, failure: &Failure) -> bool {
+        failure.kind == FailureKind::Agent && self.lost.is_some()
+    }
+
+    fn gone(&mut self, status: &'static str) {
+        self.over = true;
+        self.status = Some(status);
+        if let Some(viewer) = self.viewer.take() {
+            viewer.leave_for_good();
+        }
+    }
+
+    fn check(&self, end: &End) -> Result<(), String> {
+        match end.stop {
+            Stop::EndTurn | Stop::Calls => self.demand.check(self.gathered.blocks(), &end.stop),
+            // There is no answer that could have a form.
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells the model what is wrong with its answer, and takes the next one instead. Several
+    /// viewers of one turn get the same repair.
+    async fn repair(&mut self, complaint: &str, end: &End) -> Result<(), DialectError> {
+        if self.repairs == 0 {
+            self.gone("failed");
+            return Err(Demand::unmet(complaint));
+        }
+        self.repairs -= 1;
+        if matches!(end.stop, Stop::Calls) {
+            self.interrupt().await;
+        }
+        let key = RequestKey {
+            caller: Arc::clone(&self.caller),
+            key: format!("v1:repair:{}", self.turn).into(),
+            input: Some([0; 32]),
+            window: self.state.models.idempotency_window,
+        };
+        let input = vec![Content::text(complaint)];
+        let options = self.options.clone();
+        let engine = &self.state.engine;
+        let submitted = engine
+            .submit_once(self.session, input, options, Some(key))
+            .await?;
+        self.follow(submitted.turn, self.session, submitted.watch);
+        Ok(())
+    }
+
+    /// Another turn answers instead.
+    fn follow(&mut self, turn: TurnId, session: SessionId, watch: Watch) {
+        if let Some(viewer) = self.viewer.take() {
+            viewer.leave_for_good();
+        }
+        self.viewer = Some(Viewer::enter(&self.state, turn, self.ask.stream));
+        (self.turn, self.session, self.watch) = (turn, session, watch);
+        self.view.from = ShownFrom::Part(0);
+        self.shown = Shown::new(self.view.clone());
+        self.gathered = Gathered::default();
+        self.status = None;
+    }
+
+    async fn interrupt(&self) {
+        if let Err(error) = self.state.engine.interrupt(self.turn, false).await {
+            tracing::debug!(turn = %self.turn, %error, "the turn had ended by itself");
+        }
+    }
+
+    /// How the conversation looks now, so that its next request finds it.
+    async fn remember(&mut self) -> Result<(), DialectError> {
+        let Some(Piece::End(end)) = &self.end else {
+            return Ok(());
+        };
+        let Some((seq, at)) = self.last else {
+            return Ok(());
+        };
+        if matches!(end.stop, Stop::Calls) {
+            self.state.recent.waits(self.turn, seq);
+        }
+        // What has failed half-way does not stand in the agent's conversation as it was shown.
+        let stands = !matches!(end.stop, Stop::Failed(_) | Stop::Interrupted);
+        let Some(incoming) = self.incoming.as_ref().filter(|_| stands) else {
+            return Ok(());
+        };
+        let message = self.gathered.message();
+        if message.parts.is_empty() {
+            return Ok(());
+        }
+        for hash in incoming.found_by(&message) {
+            let note = HistoryNote {
+                hash,
+                session: self.session,
+                turn: self.turn,
+                seq,
+                at,
+            };
+            self.state.engine.note_history(&note).await?;
+        }
+        Ok(())
+    }
+
+    /// All of it, once it is over.
+    pub(super) fn whole(&mut self) -> Option<Whole> {
+        std::mem::take(&mut self.gathered).whole()
+    }
+
+    /// How an answer begins of which nothing was shown.
+    pub(super) fn begin(&self) -> Begin {
+        Begin {
+            turn: self.turn,
+            session: self.session,
+            part: 0,
+            model: Arc::clone(&self.ask.model),
+            at: Timestamp::now(),
+        }
+    }
+}
+
+fn lost(error: &StoreError) -> DialectError {
+    DialectError::new(
+        ErrorKind::Failed(FailureKind::Internal),
+        format!("the turn can no longer be followed: {error}"),
+    )
+}

@@ -1,0 +1,241 @@
+//! What means the same has the same hash, and nothing else has.
+
+use angelia_core::model::{RawJson, ToolId};
+use proptest::{collection::vec, prelude::*};
+use serde_json::{Map, json};
+
+use super::*;
+
+fn raw(json: &str) -> RawJson {
+    serde_json::from_str(json).unwrap()
+}
+
+fn text(text: &str) -> Part {
+    Part::Content(Content::text(text))
+}
+
+fn user(parts: Vec<Part>) -> Message {
+    Message {
+        role: Role::User,
+        parts,
+    }
+}
+
+fn assistant(parts: Vec<Part>) -> Message {
+    Message {
+        role: Role::Assistant,
+        parts,
+    }
+}
+
+fn hash(messages: &[Message]) -> Hash {
+    Chain::of("key", messages).hash()
+}
+
+fn call(input: &str) -> Part {
+    Part::ToolUse {
+        id: ToolId::new("t1"),
+        name: "f".into(),
+        input: raw(input),
+    }
+}
+
+fn result(content: Vec<Content>) -> Part {
+    Part::ToolResult {
+        id: ToolId::new("t1"),
+        ok: true,
+        content,
+    }
+}
+
+fn image(media_type: &str, data: &[u8]) -> Part {
+    Part::Content(Content::Image {
+        media_type: media_type.into(),
+        data: data.into(),
+    })
+}
+
+#[test]
+fn what_means_the_same_has_the_same_hash() {
+    let plain = [
+        user(vec![text("Hello there")]),
+        assistant(vec![text("Hi."), call(r#"{"a":1,"b":[true,null]}"#)]),
+        user(vec![result(vec![Content::text("done")]), text("go on")]),
+    ];
+    let rewritten = [
+        user(vec![text("  Hello "), text("there\n")]),
+        user(vec![text("")]),
+        assistant(vec![Part::Thinking {
+            text: "hm".into(),
+            signature: Some("s".into()),
+        }]),
+        assistant(vec![text("Hi.\n\n"), text(" ")]),
+        assistant(vec![call(r#"{ "b" : [true, null], "a": 1.0 }"#)]),
+        user(vec![result(vec![
+            Content::text("do"),
+            Content::text("ne "),
+        ])]),
+        user(vec![text(" go on")]),
+    ];
+    assert_eq!(hash(&plain), hash(&rewritten));
+    assert_eq!(
+        hash(&[user(vec![call("null")])]),
+        hash(&[user(vec![call("{}")])])
+    );
+    // An image is its bytes.
+    assert_eq!(
+        hash(&[user(vec![image("image/png", b"1")])]),
+        hash(&[user(vec![image("image/PNG", b"1")])])
+    );
+}
+
+#[test]
+fn what_differs_differs() {
+    let all = [
+        vec![],
+        vec![user(vec![text("a")])],
+        vec![assistant(vec![text("a")])],
+        vec![user(vec![text("a")]), assistant(vec![text("b")])],
+        vec![user(vec![text("a b")])],
+        vec![user(vec![text("ab")])],
+        vec![user(vec![call("{}")])],
+        vec![user(vec![call(r#"{"a":1}"#)])],
+        vec![user(vec![call(r#"{"a":"1"}"#)])],
+        vec![user(vec![result(vec![])])],
+        vec![user(vec![result(vec![Content::text("a")])])],
+        vec![user(vec![result(vec![]), text("a")])],
+        vec![user(vec![image("image/png", b"1")])],
+        vec![user(vec![image("image/png", b"2")])],
+        vec![
+            user(vec![text("a")]),
+            assistant(vec![text("a")]),
+            user(vec![text("a")]),
+        ],
+    ];
+    let hashes: std::collections::HashSet<_> = all.iter().map(|messages| hash(messages)).collect();
+    assert_eq!(hashes.len(), all.len());
+}
+
+#[test]
+fn nothing_said_is_an_empty_history() {
+    let nothing = [user(vec![text(" ")]), assistant(vec![])];
+    assert!(Chain::of("key", &nothing).is_empty());
+    assert_eq!(hash(&nothing), hash(&[]));
+    assert!(!Chain::of("key", &[user(vec![text("a")])]).is_empty());
+}
+
+fn json_value() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i32>().prop_map(Into::into),
+        "[a-z\"\\\\é]{0,4}".prop_map(Into::into),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Into::into),
+            vec(("[a-z]{1,2}", inner), 0..4).prop_map(|fields| {
+                serde_json::Value::Object(fields.into_iter().collect::<Map<_, _>>())
+            }),
+        ]
+    })
+}
+
+/// The same with every object's keys the other way round.
+fn reversed(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Object(fields) => {
+            let fields: Vec<String> = fields
+                .iter()
+                .rev()
+                .map(|(key, value)| format!("{} : {}", json!(key), reversed(value)))
+                .collect();
+            format!("{{ {} }}", fields.join(" , "))
+        }
+        serde_json::Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(reversed).collect();
+            format!("[{}]", items.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Text(String),
+    Call(String),
+    Thought,
+}
+
+fn conversation() -> impl Strategy<Value = Vec<(bool, Vec<Piece>)>> {
+    let piece = prop_oneof![
+        3 => "[a-z ]{0,8}".prop_map(Piece::Text),
+        1 => "[a-z]{1,2}".prop_map(Piece::Call),
+        1 => Just(Piece::Thought),
+    ];
+    vec((any::<bool>(), vec(piece, 0..4)), 0..6)
+}
+
+fn built(turns: &[(bool, Vec<Piece>)], split: bool) -> Vec<Message> {
+    let mut messages = Vec::new();
+    for (is_user, pieces) in turns {
+        let of = |parts| {
+            if *is_user {
+                user(parts)
+            } else {
+                assistant(parts)
+            }
+        };
+        let mut parts = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text(text_) if split => {
+                    // One text as several, and a message of its own for each.
+                    let (left, right) = text_.split_at(text_.len() / 2);
+                    messages.push(of(std::mem::take(&mut parts)));
+                    parts.extend([text(left), text(""), text(right)]);
+                }
+                Piece::Text(text_) => parts.push(text(text_)),
+                Piece::Call(key) => parts.push(call(&format!("{{\"{key}\":1}}"))),
+                Piece::Thought if split => {}
+                Piece::Thought => parts.push(Part::Thinking {
+                    text: "hm".into(),
+                    signature: None,
+                }),
+            }
+        }
+        messages.push(of(parts));
+    }
+    messages
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_keys_means_nothing(value in json_value()) {
+        assert_eq!(sorted(&value.to_string()), sorted(&reversed(&value)));
+    }
+
+    #[test]
+    fn how_it_is_cut_means_nothing(turns in conversation()) {
+        assert_eq!(hash(&built(&turns, false)), hash(&built(&turns, true)));
+    }
+
+    #[test]
+    fn callers_never_meet(turns in conversation(), one in "[a-z]{0,4}", other in "[a-z]{0,4}") {
+        prop_assume!(one != other);
+        let messages = built(&turns, false);
+        assert_ne!(Chain::of(&one, &messages).hash(), Chain::of(&other, &messages).hash());
+    }
+
+    #[test]
+    fn a_conversation_grows_message_by_message(turns in conversation(), at in any::<prop::sample::Index>()) {
+        let messages = built(&turns, false);
+        let (before, after) = messages.split_at(at.index(messages.len() + 1));
+        let mut chain = Chain::of("key", before);
+        let _looked_at = chain.hash();
+        for message in after {
+            chain.push(message);
+        }
+        assert_eq!(chain.hash(), hash(&messages));
+    }
+}

@@ -1,0 +1,102 @@
+//! Content that every dialect reads alike: images, and what has no place of its own in a message
+//! and is therefore carried as marked text.
+
+use std::sync::Arc;
+
+use angelia_core::model::Content;
+use base64::{
+    Engine as _,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+
+use super::Refused;
+
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Callers differ about the padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// An image that stands in the request.
+pub fn image(media_type: &str, data: &str) -> Result<Content, Refused> {
+    let media_type = media_type.trim().to_ascii_lowercase();
+    let media_type = match media_type.as_str() {
+        "image/jpg" => "image/jpeg",
+        other => other,
+    };
+    if !IMAGES.contains(&media_type) {
+        let known = IMAGES.join(", ");
+        let message = format!("images of type `{media_type}` cannot be shown; use one of {known}");
+        return Err(Refused::new(message));
+    }
+    Ok(Content::Image {
+        media_type: media_type.into(),
+        data: base64(data)?,
+    })
+}
+
+/// Bytes in base64, also in several lines.
+pub fn base64(data: &str) -> Result<Arc<[u8]>, Refused> {
+    let refused = |error| Refused::new(format!("this is not base64: {error}"));
+    if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
+        let joined: String = data.split_ascii_whitespace().collect();
+        return Ok(BASE64.decode(joined).map_err(refused)?.into());
+    }
+    Ok(BASE64.decode(data).map_err(refused)?.into())
+}
+
+/// An image by its address; only an address that contains the image is followed.
+pub fn image_url(url: &str) -> Result<Content, Refused> {
+    let Some(DataUrl { media_type, data }) = DataUrl::parse(url) else {
+        return Err(Refused::new(
+            "images are not fetched from addresses; send the image itself as a data URL \
+             (`data:image/png;base64,…`)",
+        ));
+    };
+    image(media_type, data)
+}
+
+/// `data:MEDIA_TYPE;base64,DATA`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataUrl<'a> {
+    pub media_type: &'a str,
+    pub data: &'a str,
+}
+
+impl<'a> DataUrl<'a> {
+    pub fn parse(url: &'a str) -> Option<Self> {
+        let url = url.trim();
+        let (scheme, rest) = url.split_at_checked("data:".len())?;
+        if !scheme.eq_ignore_ascii_case("data:") {
+            return None;
+        }
+        let (head, data) = rest.split_once(',')?;
+        let (media_type, coding) = head.rsplit_once(';')?;
+        if !coding.eq_ignore_ascii_case("base64") {
+            return None;
+        }
+        // Parameters (`;charset=…`) do not change what the bytes are.
+        let media_type = media_type.split(';').next().unwrap_or(media_type);
+        Some(Self { media_type, data })
+    }
+}
+
+/// What somebody says as the system in the middle of a conversation.
+pub fn system_text(text: &str) -> Content {
+    Content::text(format!("<system>\n{text}\n</system>"))
+}
+
+/// A file, or what is known of it.
+pub fn file_text(name: &str, text: &str) -> Content {
+    let name = name.replace(['"', '\n'], "'");
+    Content::text(format!("<file name=\"{name}\">\n{text}\n</file>"))
+}
+
+/// What has no counterpart here, as it came.
+pub fn unknown_text(kind: &str, json: &str) -> Content {
+    let kind = kind.replace(['"', '\n'], "'");
+    Content::text(format!("<item type=\"{kind}\">\n{json}\n</item>"))
+}

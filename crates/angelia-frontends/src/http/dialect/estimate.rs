@@ -1,0 +1,46 @@
+//! How many tokens a text is, about: we have no vendor's tokenizer, and say so wherever the number
+//! is shown.
+
+/// Four letters of ASCII are about a token, and every other character is about one.
+pub fn tokens(text: &str) -> u64 {
+    let ascii = text.bytes().filter(u8::is_ascii).count();
+    let others = text.chars().filter(|letter| !letter.is_ascii()).count();
+    ascii.div_ceil(4) as u64 + others as u64
+}
+
+/// Where a text must be cut so that it is no more than so many tokens; `None`: nowhere. Generous
+/// by a quarter, because an answer that is cut too early is worse than one that is a little long.
+pub(super) fn cut(text: &str, allowed: u64, used_quarters: &mut u64) -> Option<usize> {
+    // In quarters of a token.
+    let ceiling = allowed.saturating_mul(5);
+    for (at, letter) in text.char_indices() {
+        let cost = if letter.is_ascii() { 1 } else { 4 };
+        if used_quarters.saturating_add(cost) > ceiling {
+            return Some(at);
+        }
+        *used_quarters += cost;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_a_token_and_a_sign_is_one() {
+        assert_eq!(tokens(""), 0);
+        assert_eq!(tokens("word"), 1);
+        assert_eq!(tokens("two words"), 3);
+        assert_eq!(tokens("日本"), 2);
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_across_pieces() {
+        let mut used = 0;
+        assert_eq!(cut("abc", 1, &mut used), None);
+        assert_eq!(cut("défg", 1, &mut used), Some(1));
+        assert_eq!(cut("", 0, &mut 0), None);
+        assert_eq!(cut("x", 0, &mut 0), Some(0));
+    }
+}

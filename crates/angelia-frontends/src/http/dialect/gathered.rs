@@ -1,0 +1,103 @@
+//! Pieces put together again: the answer of those who do not stream, and what a caller will send
+//! back as history.
+
+use std::sync::Arc;
+
+use angelia_core::model::{Content, Message, Part, RawJson, Role, ToolId};
+use serde_json::value::RawValue;
+
+use super::{Begin, Block, End, Piece, Whole, WholeBlock};
+
+/// What has been shown of one answer so far.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    begin: Option<Begin>,
+    blocks: Vec<WholeBlock>,
+    open: Option<(Block, String)>,
+    end: Option<End>,
+}
+
+impl Gathered {
+    pub(super) fn piece(&mut self, piece: &Piece) {
+        match piece {
+            Piece::Begin(begin) => self.begin = Some(begin.clone()),
+            Piece::Open(block) => self.open = Some((block.clone(), String::new())),
+            Piece::More(text) => {
+                if let Some((_, filled)) = &mut self.open {
+                    filled.push_str(text);
+                }
+            }
+            Piece::Close => {
+                if let Some((block, text)) = self.open.take() {
+                    self.blocks.push(whole_block(block, text));
+                }
+            }
+            Piece::End(end) => self.end = Some(end.clone()),
+        }
+    }
+
+    /// `None`: the answer has not ended, or never began.
+    pub(super) fn whole(self) -> Option<Whole> {
+        Some(Whole {
+            begin: self.begin?,
+            blocks: self.blocks,
+            end: self.end?,
+        })
+    }
+
+    pub(super) fn blocks(&self) -> &[WholeBlock] {
+        &self.blocks
+    }
+
+    /// The answer as a message of the conversation.
+    pub(super) fn message(&self) -> Message {
+        message(&self.blocks)
+    }
+
+    /// The calls of the caller's tools in it.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (&ToolId, &Arc<str>)> {
+        self.blocks.iter().filter_map(|block| match block {
+            WholeBlock::Call { id, name, .. } => Some((id, name)),
+            WholeBlock::Text(_) | WholeBlock::Reasoning(_) => None,
+        })
+    }
+}
+
+fn whole_block(block: Block, text: String) -> WholeBlock {
+    match block {
+        Block::Text => WholeBlock::Text(text.into()),
+        Block::Reasoning => WholeBlock::Reasoning(text.into()),
+        Block::Call { id, name } => WholeBlock::Call {
+            id,
+            name,
+            input: raw(text),
+        },
+    }
+}
+
+/// Executors give us JSON; anything else counts as nothing.
+fn raw(text: String) -> RawJson {
+    match RawValue::from_string(text) {
+        Ok(raw) => raw.into(),
+        Err(_not_json) => RawValue::NULL.to_owned().into(),
+    }
+}
+
+pub(super) fn message(blocks: &[WholeBlock]) -> Message {
+    let parts = blocks.iter().map(|block| match block {
+        WholeBlock::Text(text) => Part::Content(Content::Text(Arc::clone(text))),
+        WholeBlock::Reasoning(text) => Part::Thinking {
+            text: Arc::clone(text),
+            signature: None,
+        },
+        WholeBlock::Call { id, name, input } => Part::ToolUse {
+            id: id.clone(),
+            name: Arc::clone(name),
+            input: Arc::clone(input),
+        },
+    });
+    Message {
+        role: Role::Assistant,
+        parts: parts.collect(),
+    }
+}

@@ -1,0 +1,174 @@
+//! Which session a request belongs to. The history decides: a session continues that looked to this
+//! caller exactly like this after its last answer. Nothing else is ever continued.
+
+use std::sync::Arc;
+
+use angelia_core::{
+    engine::EngineError,
+    model::{ExternalName, Role, Seq, SessionId, SessionRecord, TurnId, TurnRecord, TurnState},
+    ports::Page,
+};
+
+use super::{Ask, DialectError, ErrorKind, incoming::Incoming, marks::Marks};
+use crate::http::{ApiState, keys::Who};
+
+/// How many sessions that once looked like this are considered.
+const CANDIDATES: usize = 16;
+
+/// Where a request goes.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// A session of its own; with a name, where the caller gave it one.
+    New(Option<ExternalName>),
+    /// A session that has the conversation; nobody else can continue it until the claim is gone.
+    Continues(Box<SessionRecord>, Option<Claim>),
+    /// A turn that waits for results of the caller's tools since this event.
+    Waits(Box<SessionRecord>, TurnId, Seq),
+    /// An answer that is not its session's last: the conversation up to it goes elsewhere.
+    BranchesAt(TurnId),
+}
+
+/// The right to continue a session after a turn.
+#[derive(Debug)]
+pub(super) struct Claim {
+    state: Arc<ApiState>,
+    turn: TurnId,
+}
+
+impl Claim {
+    fn take(state: &Arc<ApiState>, turn: TurnId) -> Option<Self> {
+        state.recent.claim(turn).then(|| Self {
+            state: Arc::clone(state),
+            turn,
+        })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.state.recent.release(self.turn);
+    }
+}
+
+pub(super) async fn place(
+    state: &Arc<ApiState>,
+    who: &Who,
+    ask: &Ask,
+    incoming: &Incoming,
+    marks: &Marks,
+) -> Result<Place, DialectError> {
+    if let Some(previous) = ask.previous {
+        return after(state, who, previous).await;
+    }
+    let repeats = ask.messages.iter().any(|one| one.role == Role::Assistant);
+    if !repeats {
+        return named(state, who, marks).await;
+    }
+    let Some(hash) = incoming.sought() else {
+        return Ok(Place::New(None));
+    };
+    for note in state.engine.with_history(hash, CANDIDATES).await? {
+        if marks.session.is_some_and(|id| id != note.session) {
+            continue;
+        }
+        let Some((session, last)) = session(state, note.session).await? else {
+            continue;
+        };
+        if last.id != note.turn {
+            // It has gone on since, in another way.
+            continue;
+        }
+        match last.state {
+            TurnState::Finished { .. } => {
+                if let Some(claim) = Claim::take(state, last.id) {
+                    return Ok(Place::Continues(Box::new(session), Some(claim)));
+                }
+            }
+            TurnState::AwaitingToolResult if state.recent.is_waiting(last.id, note.seq) => {
+                return Ok(Place::Waits(Box::new(session), last.id, note.seq));
+            }
+            _ => {}
+        }
+    }
+    Ok(Place::New(None))
+}
+
+/// The request continues this answer, and repeats nothing.
+async fn after(state: &ApiState, who: &Who, turn: TurnId) -> Result<Place, DialectError> {
+    let unknown = || {
+        DialectError::new(
+            ErrorKind::NotFound,
+            "the response that this one continues is not known here",
+        )
+        .with_hint("send the whole conversation instead")
+    };
+    let record = match state.engine.turn(turn).await {
+        Ok(record) if is_theirs(&record, who) => record,
+        Ok(_) | Err(EngineError::NotFound(_)) => return Err(unknown()),
+        Err(error) => return Err(error.into()),
+    };
+    let Some((session, last)) = session(state, record.session).await? else {
+        return Err(unknown());
+    };
+    if last.id != turn {
+        return Ok(Place::BranchesAt(turn));
+    }
+    match (last.state, state.recent.take_waiting(turn)) {
+        (TurnState::AwaitingToolResult, Some(seq)) => {
+            state.recent.waits(turn, seq);
+            Ok(Place::Waits(Box::new(session), turn, seq))
+        }
+        // Whoever is still busy lets the next turn wait.
+        _ => Ok(Place::Continues(Box::new(session), None)),
+    }
+}
+
+/// A session that the caller names, and whose conversation it does not repeat.
+async fn named(state: &ApiState, who: &Who, marks: &Marks) -> Result<Place, DialectError> {
+    let name = marks.name.as_ref().map(|name| ExternalName {
+        scope: format!("v1:{}", who.name).into(),
+        name: name.clone(),
+    });
+    let id = match (&name, marks.session) {
+        (_, Some(id)) => Some(id),
+        (Some(name), None) => state.engine.named(name).await?,
+        (None, None) => None,
+    };
+    let Some(id) = id else {
+        return Ok(Place::New(name));
+    };
+    match session(state, id).await? {
+        Some((session, last)) if is_theirs(&last, who) => {
+            Ok(Place::Continues(Box::new(session), None))
+        }
+        _ if name.is_some() => Ok(Place::New(None)),
+        _ => Err(
+            DialectError::new(ErrorKind::NotFound, format!("there is no session {id}"))
+                .with_hint("leave x-angelia-session out; the answer names its session"),
+        ),
+    }
+}
+
+/// A session and its newest turn; one without turns has nothing to continue.
+async fn session(
+    state: &ApiState,
+    id: SessionId,
+) -> Result<Option<(SessionRecord, TurnRecord)>, DialectError> {
+    let session = match state.engine.session(id).await {
+        Ok(session) => session,
+        Err(EngineError::NotFound(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let newest = state.engine.turns(Some(id), Page::first(1)).await?;
+    Ok(newest.into_iter().next().map(|turn| (session, turn)))
+}
+
+/// Whose turn it is was written down with it.
+pub(super) fn is_theirs(turn: &TurnRecord, who: &Who) -> bool {
+    turn.options.caller.as_deref() == caller(who).as_deref()
+}
+
+/// Under which name the turns of a caller are counted: the owner's under none.
+pub(super) fn caller(who: &Who) -> Option<Arc<str>> {
+    (!who.is_owner).then(|| who.name.clone())
+}

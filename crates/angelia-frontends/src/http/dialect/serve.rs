@@ -1,0 +1,475 @@
+//! From a request to its answer: who may have what, whether it was asked before, which session it
+//! belongs to, and what is sent there.
+
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+};
+
+use angelia_core::{
+    engine::{EngineError, NewSession, RequestKey},
+    model::{
+        Content, ExternalName, Message, Mode, Origin, Role, Seq, SessionId, SessionRecord, ToolId,
+        TurnId, TurnOptions,
+    },
+};
+use axum::{extract::Request, http::HeaderMap, response::Response};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    Ask, Dialect, DialectError, ErrorKind, Refused, ShownFrom,
+    answer::{Answer, Taken},
+    canonical::Hash,
+    ceiling,
+    demands::Demand,
+    incoming::{self, Incoming},
+    launch::Launch,
+    marks::Marks,
+    matching::{self, Place},
+    recent, respond, target, told,
+};
+use crate::http::{ApiState, body, keys::Who};
+
+/// What an agent is told when there is nothing new to say to it.
+const GO_ON: &str = "Continue where you left off.";
+const RESULTS: &str = "Go on with the results of your tools.";
+
+/// Reads a request, and answers it.
+pub(in crate::http) async fn answer<D: Dialect, E: Into<DialectError>>(
+    state: &Arc<ApiState>,
+    who: &Who,
+    request: Request,
+    decode: impl FnOnce(&[u8]) -> Result<(Ask, D), E>,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let read = body::read_whole(&parts.headers, body).await;
+    let decoded = match read {
+        Ok(bytes) => decode(&bytes).map_err(Into::into),
+        Err(error) => Err(error.into()),
+    };
+    match decoded {
+        Ok((ask, dialect)) => serve(state, who, &parts.headers, ask, dialect).await,
+        Err(error) => respond::refuse::<D>(&error),
+    }
+}
+
+/// Answers a request that has been read.
+pub(in crate::http) async fn serve<D: Dialect>(
+    state: &Arc<ApiState>,
+    who: &Who,
+    headers: &HeaderMap,
+    ask: Ask,
+    dialect: D,
+) -> Response {
+    match (Serving { state, who }).begin(headers, ask).await {
+        Ok(answer) => respond::respond(answer, dialect).await,
+        Err(error) => {
+            tracing::debug!(caller = %who.name, %error, "a request is refused");
+            respond::refuse::<D>(&error)
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Serving<'a> {
+    state: &'a Arc<ApiState>,
+    who: &'a Who,
+}
+
+/// A request, understood.
+struct Asked {
+    ask: Arc<Ask>,
+    marks: Marks,
+    incoming: Arc<Incoming>,
+    launch: Launch,
+    demand: Arc<Demand>,
+    options: TurnOptions,
+}
+
+/// A request whose results were given to a process that then died.
+pub(super) struct Lost {
+    who: Who,
+    asked: Arc<Asked>,
+    session: SessionId,
+}
+
+impl Lost {
+    /// The conversation and the results go to a new one.
+    pub(super) async fn carry(self, state: &Arc<ApiState>) -> Result<Taken, DialectError> {
+        let serving = Serving {
+            state,
+            who: &self.who,
+        };
+        let session = state.engine.session(self.session).await?;
+        let history = serving.history(&self.asked, &session).await?;
+        serving.carried(&self.asked, history, None).await
+    }
+}
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lost").finish_non_exhaustive()
+    }
+}
+
+impl Serving<'_> {
+    async fn begin(self, headers: &HeaderMap, ask: Ask) -> Result<Answer, DialectError> {
+        let ask = Arc::new(ask);
+        let marks = Marks::of(headers)?;
+        let meant = self.meant(&ask)?;
+        let incoming = Incoming::new(&ask, &self.who.name, &marks);
+        incoming.check()?;
+        let launch = Launch::of(self.state, &ask, &meant).await?;
+        if incoming.has_images() && !launch.can.images {
+            let message = format!("`{}` cannot be shown images", ask.model);
+            return Err(Refused::new(message).into());
+        }
+        let asked = Asked {
+            demand: Arc::new(Demand::of(&ask)?),
+            options: self.options(&ask).await?,
+            ask,
+            marks,
+            incoming: Arc::new(incoming),
+            launch,
+        };
+        let asked = Arc::new(asked);
+        let taken = match self.repeated(&asked)? {
+            Some(request) => self.attach(&asked, request).await?,
+            None => self.take(&asked).await?,
+        };
+        // An answer that continues another by its name does not repeat the conversation.
+        let repeats = asked.ask.previous.is_none();
+        let remembered = repeats.then(|| Arc::clone(&asked.incoming));
+        // A model has done nothing that could be done twice.
+        let goes_on = matches!(taken.from, ShownFrom::After(_)) && taken.mode == Mode::Model;
+        let lost = goes_on.then(|| Lost {
+            who: self.who.clone(),
+            asked: Arc::clone(&asked),
+            session: taken.session,
+        });
+        let caller = Arc::clone(&self.who.name);
+        let demand = Arc::clone(&asked.demand);
+        let mut answer = Answer::new(self.state, &asked.ask, caller, remembered, demand, taken);
+        answer.lost = lost;
+        Ok(answer)
+    }
+
+    fn meant(self, ask: &Ask) -> Result<target::Meant, DialectError> {
+        let settings = &self.state.models;
+        let id = match &settings.utility_profile {
+            Some(profile) if ask.is_utility => profile,
+            _ => &ask.model,
+        };
+        let profiles = self.state.profiles.list();
+        let meant =
+            target::meant(id, settings, &profiles).ok_or_else(|| target::unknown(&ask.model))?;
+        target::granted(&meant, settings, self.who)?;
+        Ok(meant)
+    }
+
+    async fn options(self, _ask: &Ask) -> Result<TurnOptions, DialectError> {
+        Ok(TurnOptions {
+            caller: matching::caller(self.who),
+            max_cost_usd: ceiling::left(self.state, self.who).await?,
+            ..TurnOptions::new(Origin::Remote)
+        })
+    }
+
+    /// Was it asked before?
+    fn repeated(self, asked: &Asked) -> Result<Option<recent::Request>, DialectError> {
+        let recent = &self.state.recent;
+        let fingerprint = asked.incoming.fingerprint();
+        let [plain, keyed, client] = self.keys(asked);
+        if let Some(request) = keyed.and_then(|key| recent.like(&key)) {
+            if request.fingerprint != fingerprint {
+                return Err(EngineError::KeyReused(request.turn).into());
+            }
+            return Ok(Some(request));
+        }
+        if let Some(request) = client.and_then(|key| recent.like(&key)) {
+            return Ok(Some(request));
+        }
+        let like = plain.and_then(|key| recent.like(&key));
+        Ok(like.filter(|request| {
+            let flipped = asked.marks.flips && request.stream && !asked.ask.stream;
+            asked.marks.is_retry || flipped
+        }))
+    }
+
+    /// Under which keys this request is remembered: what it says, and what its headers say.
+    fn keys(self, asked: &Asked) -> [Option<Hash>; 3] {
+        let fingerprint = asked.incoming.fingerprint();
+        let caller = self.who.name.as_bytes();
+        let previous = asked.ask.previous.map(|turn| turn.as_uuid().into_bytes());
+        let previous = previous.as_ref().map_or(&[][..], |bytes| bytes);
+        let narrowed = asked.marks.narrowed.as_deref().unwrap_or_default();
+        let model = asked.ask.model.as_bytes();
+        let plain = hash(&[
+            b"request",
+            caller,
+            &fingerprint,
+            previous,
+            narrowed.as_bytes(),
+            model,
+        ]);
+        let keyed = asked.marks.idempotency.as_ref();
+        let keyed = keyed.map(|key| hash(&[b"key", caller, key.as_bytes()]));
+        let client = asked.marks.client_request.as_ref();
+        let client = client.map(|id| hash(&[b"client", caller, id.as_bytes(), &plain]));
+        [Some(plain), keyed, client]
+    }
+
+    fn note(self, asked: &Asked, turn: TurnId, from: ShownFrom) {
+        let keys = self.keys(asked).into_iter().flatten();
+        let fingerprint = asked.incoming.fingerprint();
+        let recent = &self.state.recent;
+        recent.note(keys, fingerprint, turn, from, asked.ask.stream);
+    }
+
+    async fn attach(self, asked: &Asked, request: recent::Request) -> Result<Taken, DialectError> {
+        tracing::debug!(turn = %request.turn, "a repeated request gets the turn of the first");
+        let record = self.state.engine.turn(request.turn).await?;
+        Ok(Taken {
+            turn: request.turn,
+            session: record.session,
+            from: request.from,
+            watch: self.state.engine.watch(request.turn, 0).await?,
+            mode: asked.launch.spec.mode,
+            options: record.options,
+        })
+    }
+
+    /// Finds the session and gives it what is new.
+    async fn take(self, asked: &Asked) -> Result<Taken, DialectError> {
+        let Asked {
+            ask,
+            marks,
+            incoming,
+            launch,
+            ..
+        } = asked;
+        match matching::place(self.state, self.who, ask, incoming, marks).await? {
+            Place::New(name) => self.carried(asked, incoming.history.clone(), name).await,
+            Place::BranchesAt(turn) => {
+                let session = self.state.engine.turn(turn).await?.session;
+                let history = told::until(self.state, session, Some(turn)).await?;
+                self.carried(asked, history, None).await
+            }
+            Place::Waits(session, turn, seq) => {
+                if launch.is_akin(&session.spec)
+                    && launch.fits(&session.spec)
+                    && let Some(taken) = self.answered(asked, &session, turn, seq).await?
+                {
+                    return Ok(taken);
+                }
+                // Something else is wanted than what it waits for.
+                self.interrupt(turn).await;
+                let history = self.history(asked, &session).await?;
+                self.carried(asked, history, None).await
+            }
+            Place::Continues(session, _) if !launch.is_akin(&session.spec) => {
+                let history = self.history(asked, &session).await?;
+                self.carried(asked, history, None).await
+            }
+            Place::Continues(session, _until_it_is_submitted) => {
+                self.continued(asked, *session).await
+            }
+        }
+    }
+
+    /// What was said before: as the request repeats it, else as it is on record.
+    async fn history(
+        self,
+        asked: &Asked,
+        session: &SessionRecord,
+    ) -> Result<Vec<Message>, DialectError> {
+        if asked.incoming.history.is_empty() {
+            told::until(self.state, session.id, None).await
+        } else {
+            Ok(asked.incoming.history.clone())
+        }
+    }
+
+    /// Gives results to the turn that waits for them; `None`: not all of them are there.
+    async fn answered(
+        self,
+        asked: &Asked,
+        session: &SessionRecord,
+        turn: TurnId,
+        seq: Seq,
+    ) -> Result<Option<Taken>, DialectError> {
+        let results = asked.incoming.results();
+        let calls: Vec<&ToolId> = asked.incoming.calls();
+        let has = |id: &ToolId| results.iter().any(|given| given.id == *id);
+        if results.is_empty() || !calls.into_iter().all(has) {
+            return Ok(None);
+        }
+        if self.state.recent.take_waiting(turn) != Some(seq) {
+            return Ok(None);
+        }
+        let from = ShownFrom::After(seq);
+        let watch = self.state.engine.watch(turn, 0).await?;
+        self.note(asked, turn, from);
+        for given in results {
+            let engine = &self.state.engine;
+            match engine
+                .give_tool_result(turn, given.id, given.ok, given.content)
+                .await
+            {
+                Ok(()) => {}
+                Err(EngineError::NotRunning) => {
+                    self.state.recent.forget(turn);
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Some(Taken {
+            turn,
+            session: session.id,
+            from,
+            watch,
+            mode: session.spec.mode,
+            options: asked.options.clone(),
+        }))
+    }
+
+    async fn interrupt(self, turn: TurnId) {
+        self.state.recent.take_waiting(turn);
+        if let Err(error) = self.state.engine.interrupt(turn, false).await {
+            tracing::debug!(%turn, %error, "the turn had ended by itself");
+        }
+    }
+
+    /// The next turn of a session that has the conversation.
+    async fn continued(self, asked: &Asked, session: SessionRecord) -> Result<Taken, DialectError> {
+        let results = !asked.incoming.results().is_empty();
+        if !asked.launch.fits(&session.spec) || results {
+            let history = self.history(asked, &session).await?;
+            return self.carried(asked, history, None).await;
+        }
+        let mut input = match &asked.ask.messages.last() {
+            _ if results => vec![Content::text(RESULTS)],
+            // The answer was cut short, and the caller wants the rest.
+            Some(last) if last.role == Role::Assistant => vec![Content::text(GO_ON)],
+            _ => asked.incoming.input(),
+        };
+        input.extend(asked.demand.instruction());
+        self.submit(asked, session.id, input, None).await
+    }
+
+    /// A new session that is given the conversation with true roles.
+    async fn carried(
+        self,
+        asked: &Asked,
+        mut history: Vec<Message>,
+        name: Option<ExternalName>,
+    ) -> Result<Taken, DialectError> {
+        let incoming = &asked.incoming;
+        if incoming.fresh.is_empty() {
+            return Err(Refused::new(
+                "the last message is the assistant's; an answer cannot be begun for the model",
+            )
+            .at("messages")
+            .into());
+        }
+        let mut input = incoming.input();
+        if !incoming.results().is_empty() {
+            history.extend(incoming.fresh.iter().cloned());
+            input = vec![Content::text(RESULTS)];
+        }
+        let mut spec = asked.launch.spec.clone();
+        if asked.launch.can.carry_history {
+            spec.history = history;
+        } else if !history.is_empty() {
+            input.insert(0, Content::Text(incoming::as_text(&history)));
+        }
+        input.extend(asked.demand.instruction());
+        // A session with a name may be somebody else's by now.
+        let is_ours = name.is_none();
+        let new = NewSession {
+            spec,
+            title: None,
+            name,
+        };
+        let session = self.state.engine.create_session(new).await?.id;
+        let made = is_ours.then_some(session);
+        self.submit(asked, session, input, made).await
+    }
+
+    /// `made`: a session that was made for this turn alone.
+    async fn submit(
+        self,
+        asked: &Asked,
+        session: SessionId,
+        input: Vec<Content>,
+        made: Option<SessionId>,
+    ) -> Result<Taken, DialectError> {
+        let key = self.request_key(asked);
+        let options = asked.options.clone();
+        let engine = &self.state.engine;
+        let submitted = engine.submit_once(session, input, options, key).await;
+        let unused = submitted
+            .as_ref()
+            .map_or(true, |submitted| submitted.repeats);
+        if unused && let Some(made) = made {
+            engine.delete_session(made).await?;
+        }
+        let submitted = submitted?;
+        let from = ShownFrom::Part(0);
+        self.note(asked, submitted.turn, from);
+        let session = if submitted.repeats {
+            engine.turn(submitted.turn).await?.session
+        } else {
+            session
+        };
+        Ok(Taken {
+            turn: submitted.turn,
+            session,
+            from,
+            watch: submitted.watch,
+            mode: asked.launch.spec.mode,
+            options: asked.options.clone(),
+        })
+    }
+
+    /// What must be found also after a restart.
+    fn request_key(self, asked: &Asked) -> Option<RequestKey> {
+        let [_, _, client] = self.keys(asked);
+        let key = match (&asked.marks.idempotency, client) {
+            (Some(key), _) => format!("v1:{key}"),
+            (None, Some(client)) => {
+                let mut key = "v1:client:".to_owned();
+                for byte in client {
+                    let _infallible = write!(key, "{byte:02x}");
+                }
+                key
+            }
+            (None, None) => return None,
+        };
+        Some(RequestKey {
+            caller: Arc::clone(&self.who.name),
+            key: key.into(),
+            input: Some(asked.incoming.fingerprint()),
+            window: self.state.models.idempotency_window,
+        })
+    }
+}
+
+fn hash(parts: &[&[u8]]) -> Hash {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}
+
+impl From<EngineError> for DialectError {
+    fn from(error: EngineError) -> Self {
+        if let EngineError::QueueFull { .. } = error {
+            return Self::new(ErrorKind::Busy, error.to_string());
+        }
+        crate::http::ApiError::from(error).into()
+    }
+}

@@ -1,0 +1,387 @@
+//! From the events of a turn to the pieces of one answer. Pure: events in, pieces out.
+//!
+//! One turn spans several answers where the caller's tools are called; a viewer shows one of them
+//! and passes over those before it. Nothing begins before there is something to show,
+//! so that whatever fails until then is still an error of the protocol. What was shown cannot be
+//! taken back: a block that the agent withdraws stays, with a word about it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use angelia_core::{
+    engine::AWAITING_TOOL_RESULT as AWAITING,
+    model::{
+        BlockId, EventKind, Failure, FailureKind, Level, Notice, Outcome, Seq, Status, TextChannel,
+        ToolCall, ToolClass, ToolId, TurnEvent, Usage,
+    },
+};
+
+use super::{Begin, Block, End, Piece, Stop, estimate};
+
+const WITHDRAWN: &str = "\n\n[the text above was cut off; the answer begins anew]\n\n";
+
+/// What of a turn is shown, and how.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The id the caller asked for.
+    pub model: Arc<str>,
+    pub from: From,
+    /// The names of the caller's tools.
+    pub tools: HashSet<Arc<str>>,
+    /// The agent's own tools are shown, as lines of reasoning.
+    pub activity: bool,
+    /// Nothing is shown before all of it is known; for answers that must have a certain form.
+    pub hold: bool,
+    /// A ceiling for the text, by estimate.
+    pub max_tokens: Option<u64>,
+}
+
+/// Which answer of a turn is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// After so many others.
+    Part(u32),
+    /// The first that begins after this event.
+    After(Seq),
+}
+
+/// Where the answer is after an event.
+#[derive(Clone, Debug)]
+pub enum Step {
+    More,
+    /// `End` was the last piece.
+    Over,
+    /// The answer is as long as it may be; the turn goes on and is no longer wanted.
+    Cut,
+    /// The turn failed and nothing was shown.
+    Failed(Failure),
+    /// It was interrupted and nothing was shown.
+    Interrupted,
+}
+
+/// What the open block shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Block(BlockId),
+    /// Lines about what the agent does.
+    Lines,
+}
+
+#[derive(Debug)]
+pub struct Shown {
+    view: View,
+    /// How many answers have been passed over.
+    part: u32,
+    showing: bool,
+    began: bool,
+    open: Option<Source>,
+    /// What was shown of blocks that are not whole yet.
+    unfinished: HashMap<BlockId, String>,
+    /// Calls of the caller's tools; shown once the agent waits for them.
+    calls: Vec<ToolCall>,
+    /// The agent's own tools that run.
+    running: HashMap<ToolId, Arc<str>>,
+    /// The turn has answered with text, in this part or an earlier one.
+    said: bool,
+    usage: Usage,
+    usage_before: Usage,
+    quarters: u64,
+    cut: bool,
+}
+
+impl Shown {
+    pub fn new(view: View) -> Self {
+        Self {
+            view,
+            part: 0,
+            showing: false,
+            began: false,
+            open: None,
+            unfinished: HashMap::new(),
+            calls: Vec::new(),
+            running: HashMap::new(),
+            said: false,
+            usage: Usage::default(),
+            usage_before: Usage::default(),
+            quarters: 0,
+            cut: false,
+        }
+    }
+
+    /// Has anything been shown?
+    pub const fn began(&self) -> bool {
+        self.began
+    }
+
+    /// Takes the next event of the turn. After anything but [`Step::More`] there is nothing to
+    /// come.
+    pub fn event(&mut self, event: &TurnEvent, out: &mut Vec<Piece>) -> Step {
+        self.showing = match self.view.from {
+            From::Part(part) => self.part >= part,
+            From::After(seq) => event.seq > seq,
+        };
+        match &event.kind {
+            EventKind::Delta {
+                block,
+                channel,
+                text,
+            } if !self.view.hold => {
+                self.text(event, *block, *channel, text, out);
+                self.unfinished.entry(*block).or_default().push_str(text);
+            }
+            EventKind::Block {
+                block,
+                channel,
+                text,
+            } if !self.view.hold => self.whole(event, *block, *channel, text, out),
+            EventKind::ToolCall(call) => self.call(event, call, out),
+            EventKind::ToolResult(result) => {
+                self.calls.retain(|call| call.id != result.id);
+                if let Some(name) = self.running.remove(&result.id)
+                    && !result.ok
+                {
+                    self.line(event, &format!("{name}: failed"), out);
+                }
+            }
+            EventKind::Usage(usage) => self.usage = usage.clone(),
+            EventKind::Notice(notice) => return self.notice(event, notice, out),
+            EventKind::Finished(outcome) => return self.finish(event, outcome, out),
+            EventKind::Started(_)
+            | EventKind::Delta { .. }
+            | EventKind::Block { .. }
+            | EventKind::Plan(_)
+            | EventKind::Approval(_)
+            | EventKind::Resolved(_)
+            | EventKind::Native { .. } => {}
+        }
+        if self.cut {
+            self.end(event, Stop::MaxTokens, "partial", out);
+            return Step::Cut;
+        }
+        Step::More
+    }
+
+    /// The whole block is authoritative: what goes beyond its deltas is shown too.
+    fn whole(
+        &mut self,
+        event: &TurnEvent,
+        block: BlockId,
+        channel: TextChannel,
+        text: &str,
+        out: &mut Vec<Piece>,
+    ) {
+        let shown = self.unfinished.remove(&block).unwrap_or_default();
+        if let Some(rest) = text.strip_prefix(&*shown) {
+            self.text(event, block, channel, rest, out);
+        } else if shown.trim() != text.trim() {
+            // Withdrawn, or written differently in the end.
+            if channel == TextChannel::Answer {
+                self.text(event, block, channel, WITHDRAWN, out);
+            }
+            self.close(Source::Block(block), out);
+            self.text(event, block, channel, text, out);
+        }
+        self.close(Source::Block(block), out);
+    }
+
+    fn text(
+        &mut self,
+        event: &TurnEvent,
+        block: BlockId,
+        channel: TextChannel,
+        text: &str,
+        out: &mut Vec<Piece>,
+    ) {
+        if text.is_empty() || self.cut {
+            return;
+        }
+        let kind = match channel {
+            TextChannel::Answer => Block::Text,
+            TextChannel::Reasoning => Block::Reasoning,
+        };
+        let mut text = text;
+        if channel == TextChannel::Answer {
+            self.said = true;
+            if self.showing
+                && let Some(allowed) = self.view.max_tokens
+                && let Some(at) = estimate::cut(text, allowed, &mut self.quarters)
+            {
+                self.cut = true;
+                text = text.get(..at).unwrap_or_default();
+                if text.is_empty() {
+                    return;
+                }
+            }
+        }
+        self.more(event, Source::Block(block), kind, text, out);
+    }
+
+    /// A line about what the agent does by itself.
+    fn line(&mut self, event: &TurnEvent, line: &str, out: &mut Vec<Piece>) {
+        if self.view.activity && !self.view.hold {
+            let line = format!("{line}\n");
+            self.more(event, Source::Lines, Block::Reasoning, &line, out);
+        }
+    }
+
+    fn call(&mut self, event: &TurnEvent, call: &ToolCall, out: &mut Vec<Piece>) {
+        let callers = call.class == ToolClass::Other
+            && call.parent.is_none()
+            && self.view.tools.contains(&call.name);
+        if callers {
+            self.calls.push(call.clone());
+        } else if self.view.activity {
+            let line = if *call.title == *call.name || call.title.is_empty() {
+                call.name.to_string()
+            } else {
+                format!("{}: {}", call.name, call.title)
+            };
+            self.line(event, &line, out);
+            self.running.insert(call.id.clone(), Arc::clone(&call.name));
+        }
+    }
+
+    fn notice(&mut self, event: &TurnEvent, notice: &Notice, out: &mut Vec<Piece>) -> Step {
+        if *notice.code != *AWAITING {
+            if notice.level == Level::Warning {
+                self.line(event, &notice.text, out);
+            }
+            return Step::More;
+        }
+        if self.calls.is_empty() {
+            return Step::More;
+        }
+        let calls = std::mem::take(&mut self.calls);
+        if self.showing {
+            self.close_any(out);
+            for call in calls {
+                self.begin(event, out);
+                let (id, name) = (call.id, call.name);
+                out.push(Piece::Open(Block::Call { id, name }));
+                out.push(Piece::More(call.input.get().into()));
+                out.push(Piece::Close);
+            }
+            self.end(event, Stop::Calls, AWAITING, out);
+            return Step::Over;
+        }
+        self.part += 1;
+        self.open = None;
+        self.unfinished.clear();
+        self.usage_before = self.usage.clone();
+        Step::More
+    }
+
+    fn finish(&mut self, event: &TurnEvent, outcome: &Outcome, out: &mut Vec<Piece>) -> Step {
+        // A turn that ended before the part that is wanted says at least how.
+        self.showing = true;
+        if !self.began {
+            match &outcome.status {
+                Status::Failed(failure) => return Step::Failed(failure.clone()),
+                Status::Interrupted => return Step::Interrupted,
+                Status::Completed | Status::Partial | Status::Parked { .. } => {}
+            }
+        }
+        self.usage = outcome.usage.clone();
+        let unsaid = self.view.hold || !self.said;
+        if unsaid && matches!(outcome.status, Status::Completed | Status::Partial) {
+            let block = BlockId::MAX;
+            self.text(event, block, TextChannel::Answer, &outcome.text, out);
+        }
+        if self.cut {
+            self.end(event, Stop::MaxTokens, "partial", out);
+            return Step::Over;
+        }
+        let stop = match &outcome.status {
+            Status::Completed => match &*outcome.reason {
+                "max_tokens" => Stop::MaxTokens,
+                "refusal" => Stop::Refusal,
+                _ => Stop::EndTurn,
+            },
+            Status::Partial | Status::Parked { .. } => Stop::Partial,
+            Status::Interrupted => Stop::Interrupted,
+            Status::Failed(failure) => {
+                self.close_any(out);
+                let sentence = format!("\n\n[the turn failed: {failure}]");
+                self.more(event, Source::Lines, Block::Text, &sentence, out);
+                match failure.kind {
+                    FailureKind::Refused => Stop::Refusal,
+                    _ => Stop::Failed(failure.clone()),
+                }
+            }
+        };
+        self.end(event, stop, outcome.status.as_str(), out);
+        Step::Over
+    }
+
+    fn more(
+        &mut self,
+        event: &TurnEvent,
+        source: Source,
+        block: Block,
+        text: &str,
+        out: &mut Vec<Piece>,
+    ) {
+        if !self.showing {
+            return;
+        }
+        if self.open != Some(source) {
+            self.close_any(out);
+            self.begin(event, out);
+            out.push(Piece::Open(block));
+            self.open = Some(source);
+        }
+        out.push(Piece::More(text.into()));
+    }
+
+    fn begin(&mut self, event: &TurnEvent, out: &mut Vec<Piece>) {
+        if !self.began {
+            self.began = true;
+            out.push(Piece::Begin(Begin {
+                turn: event.turn,
+                session: event.session,
+                part: self.part,
+                model: Arc::clone(&self.view.model),
+                at: event.at,
+            }));
+        }
+    }
+
+    fn close(&mut self, source: Source, out: &mut Vec<Piece>) {
+        if self.open == Some(source) {
+            self.close_any(out);
+        }
+    }
+
+    fn close_any(&mut self, out: &mut Vec<Piece>) {
+        if self.open.take().is_some() {
+            out.push(Piece::Close);
+        }
+    }
+
+    fn end(&mut self, event: &TurnEvent, stop: Stop, status: &'static str, out: &mut Vec<Piece>) {
+        self.close_any(out);
+        self.begin(event, out);
+        let usage = since(&self.usage, &self.usage_before);
+        out.push(Piece::End(End {
+            stop,
+            usage,
+            status,
+        }));
+    }
+}
+
+/// What was used after `before`; the counts of a turn only grow.
+fn since(usage: &Usage, before: &Usage) -> Usage {
+    let cost = |now: f64| (now - before.cost_usd.unwrap_or(0.0)).max(0.0);
+    Usage {
+        input_tokens: usage.input_tokens.saturating_sub(before.input_tokens),
+        output_tokens: usage.output_tokens.saturating_sub(before.output_tokens),
+        cache_read_tokens: (usage.cache_read_tokens).saturating_sub(before.cache_read_tokens),
+        cache_write_tokens: (usage.cache_write_tokens).saturating_sub(before.cache_write_tokens),
+        cost_usd: usage.cost_usd.map(cost),
+        lane: usage.lane.clone(),
+        prefix_sha256: usage.prefix_sha256.clone(),
+    }
+}

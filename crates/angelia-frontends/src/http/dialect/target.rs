@@ -1,0 +1,269 @@
+//! From the model id of a request to what is launched for it, and whether the caller may have it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use angelia_core::{
+    model::Mode,
+    ports::{ProfileSummary, Target, Wanted},
+};
+
+use super::{DialectError, ErrorKind};
+use crate::http::{
+    ApiState,
+    keys::{Key, Who},
+};
+
+/// What the owner has set for the model APIs.
+#[derive(Clone, Debug)]
+pub struct ModelSettings {
+    /// Agents that act on this machine can be had over `/v1`.
+    pub agent_mode: bool,
+    pub keys: Vec<Key>,
+    /// From the id of a request to the id that is meant.
+    pub aliases: BTreeMap<Arc<str>, Arc<str>>,
+    /// For titles, tags and the like.
+    pub utility_profile: Option<Arc<str>>,
+    /// How long a turn goes on after the caller who streamed it has left.
+    pub disconnect_grace: Duration,
+    /// How long the key of a request is remembered.
+    pub idempotency_window: Duration,
+    /// Which ids mean which executor.
+    pub families: Vec<Family>,
+}
+
+impl Default for ModelSettings {
+    fn default() -> Self {
+        Self {
+            agent_mode: false,
+            keys: Vec::new(),
+            aliases: BTreeMap::new(),
+            utility_profile: None,
+            disconnect_grace: Duration::from_secs(10),
+            idempotency_window: Duration::from_hours(24),
+            families: Vec::new(),
+        }
+    }
+}
+
+/// The model ids of one executor: `EXECUTOR/MODEL`, `EXECUTOR-agent/MODEL`, and the vendor's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    pub executor: Arc<str>,
+    /// How the vendor's own ids begin; they work without a prefix of ours.
+    pub bare: Vec<Arc<str>>,
+    /// Further words for agent mode before the `/`.
+    pub agent_words: Vec<Arc<str>>,
+    /// What lists show.
+    pub models: Vec<Arc<str>>,
+}
+
+impl Family {
+    /// The word of its agent mode.
+    pub fn agent_word(&self) -> String {
+        format!("{}-agent", self.executor)
+    }
+}
+
+/// A model id, understood.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Meant {
+    pub(in crate::http) wanted: Wanted,
+    pub(in crate::http) mode: Mode,
+    /// What a key must allow: the profile's name, or the word before the `/`.
+    pub(in crate::http) word: Arc<str>,
+}
+
+/// What an id means; `None`: nothing here.
+pub(in crate::http) fn meant(
+    id: &str,
+    settings: &ModelSettings,
+    profiles: &[ProfileSummary],
+) -> Option<Meant> {
+    let id = settings.aliases.get(id).map_or(id, |alias| alias);
+    if let Some(profile) = profiles.iter().find(|one| *one.name == *id) {
+        return Some(Meant {
+            wanted: Wanted {
+                profile: Some(Arc::clone(&profile.name)),
+                ..Wanted::default()
+            },
+            mode: profile.mode,
+            word: Arc::clone(&profile.name),
+        });
+    }
+    if let Some((word, model)) = id.split_once('/') {
+        return settings
+            .families
+            .iter()
+            .find_map(|family| prefixed(family, word, model));
+    }
+    let begins = |family: &&Family| family.bare.iter().any(|start| id.starts_with(&**start));
+    let family = settings.families.iter().find(begins)?;
+    Some(of(family, Mode::Model, &family.executor, id))
+}
+
+fn prefixed(family: &Family, word: &str, model: &str) -> Option<Meant> {
+    if model.is_empty() {
+        return None;
+    }
+    if *family.executor == *word {
+        return Some(of(family, Mode::Model, word, model));
+    }
+    let agent = family.agent_word();
+    let is_agent = agent == word || family.agent_words.iter().any(|one| **one == *word);
+    is_agent.then(|| of(family, Mode::Agent, &agent, model))
+}
+
+fn of(family: &Family, mode: Mode, word: &str, model: &str) -> Meant {
+    Meant {
+        wanted: Wanted {
+            target: Some(Target {
+                executor: Arc::clone(&family.executor),
+                mode,
+            }),
+            // The agent's own choice has no name of its own in an id.
+            model: (model != "default").then(|| model.into()),
+            ..Wanted::default()
+        },
+        mode,
+        word: word.into(),
+    }
+}
+
+/// May this caller have it?
+pub(in crate::http) fn granted(
+    meant: &Meant,
+    settings: &ModelSettings,
+    who: &Who,
+) -> Result<(), DialectError> {
+    let refused = |message: String, hint: &str| {
+        Err(DialectError::new(ErrorKind::NotGranted, message).with_hint(hint))
+    };
+    if !who.grant.profiles.includes(&meant.word) {
+        return refused(
+            format!("this key does not allow `{}`", meant.word),
+            "the owner can add it to the key's `profiles` in http.keys",
+        );
+    }
+    if meant.mode == Mode::Model {
+        return Ok(());
+    }
+    if !settings.agent_mode {
+        return refused(
+            format!("`{}` is an agent that acts on this machine", meant.word),
+            "set `http.agent_mode: true` in config.yaml to allow that over /v1",
+        );
+    }
+    if !who.grant.agent_mode {
+        return refused(
+            format!(
+                "this key does not allow agents that act on this machine, and `{}` is one",
+                meant.word
+            ),
+            "the owner can set `agent_mode: true` for the key in http.keys",
+        );
+    }
+    Ok(())
+}
+
+/// The mode of what an id means, if this caller may have it.
+pub(in crate::http) fn meant_by(state: &ApiState, who: &Who, id: &str) -> Option<Mode> {
+    let meant = meant(id, &state.models, &state.profiles.list())?;
+    granted(&meant, &state.models, who).ok()?;
+    Some(meant.mode)
+}
+
+pub(in crate::http) fn unknown(id: &str) -> DialectError {
+    DialectError::new(ErrorKind::UnknownModel, format!("there is no model `{id}`"))
+        .with_hint("GET /v1/models lists what there is")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::keys::{Allowed, Grant};
+
+    fn settings() -> ModelSettings {
+        let family = |name: &str, bare: &str| Family {
+            executor: name.into(),
+            bare: vec![bare.into()],
+            agent_words: vec![format!("{name}-cli").into()],
+            models: vec!["large".into()],
+        };
+        ModelSettings {
+            families: vec![family("alpha", "alpha-"), family("beta", "b-")],
+            aliases: BTreeMap::from([("nick".into(), "beta/small".into())]),
+            ..ModelSettings::default()
+        }
+    }
+
+    fn profiles() -> Vec<ProfileSummary> {
+        vec![ProfileSummary {
+            name: "work".into(),
+            executor: "alpha".into(),
+            mode: Mode::Agent,
+            model: None,
+        }]
+    }
+
+    fn line(id: &str) -> String {
+        let Some(meant) = meant(id, &settings(), &profiles()) else {
+            return "nothing".to_owned();
+        };
+        let wanted = meant.wanted;
+        let who = match (&wanted.profile, &wanted.target) {
+            (Some(profile), None) => format!("profile {profile}"),
+            (None, Some(target)) => target.executor.to_string(),
+            other => format!("{other:?}"),
+        };
+        let model = wanted.model.as_deref().unwrap_or("-");
+        format!("{who} {} {model} ({})", meant.mode.as_str(), meant.word)
+    }
+
+    #[test]
+    fn ids_mean_targets() {
+        assert_eq!(line("alpha/large"), "alpha model large (alpha)");
+        assert_eq!(line("alpha/a/b"), "alpha model a/b (alpha)");
+        assert_eq!(line("alpha/default"), "alpha model - (alpha)");
+        assert_eq!(line("alpha-agent/large"), "alpha agent large (alpha-agent)");
+        assert_eq!(line("alpha-cli/large"), "alpha agent large (alpha-agent)");
+        assert_eq!(line("alpha-large-4"), "alpha model alpha-large-4 (alpha)");
+        assert_eq!(line("b-9"), "beta model b-9 (beta)");
+        assert_eq!(line("nick"), "beta model small (beta)");
+        assert_eq!(line("work"), "profile work agent - (work)");
+        for nothing in ["", "/", "alpha", "alpha/", "gamma/x", "c-1", "work/x"] {
+            assert_eq!(line(nothing), "nothing", "{nothing}");
+        }
+    }
+
+    #[test]
+    fn agents_are_refused_until_the_owner_and_the_key_allow_them() {
+        let mut settings = settings();
+        let agent = meant("work", &settings, &profiles()).unwrap();
+        let model = meant("alpha/large", &settings, &profiles()).unwrap();
+        let key = |profiles, agent_mode| Who {
+            name: "key:k".into(),
+            grant: Arc::new(Grant {
+                profiles,
+                agent_mode,
+                max_cost_usd_per_day: None,
+            }),
+            is_owner: false,
+        };
+        let all = || Allowed::All;
+        let says = |meant, settings: &_, who: &_| {
+            granted(meant, settings, who).map_err(|error| error.to_string())
+        };
+        assert_eq!(says(&model, &settings, &key(all(), false)), Ok(()));
+        let refused = says(&agent, &settings, &Who::owner()).unwrap_err();
+        assert!(refused.contains("http.agent_mode: true"), "{refused}");
+        settings.agent_mode = true;
+        assert_eq!(says(&agent, &settings, &Who::owner()), Ok(()));
+        assert_eq!(says(&agent, &settings, &key(all(), true)), Ok(()));
+        let refused = says(&agent, &settings, &key(all(), false)).unwrap_err();
+        assert!(refused.contains("http.keys"), "{refused}");
+        let narrow = key(Allowed::Only(vec!["work".into()]), true);
+        assert_eq!(says(&agent, &settings, &narrow), Ok(()));
+        let refused = says(&model, &settings, &narrow).unwrap_err();
+        assert!(refused.contains("`alpha`"), "{refused}");
+    }
+}

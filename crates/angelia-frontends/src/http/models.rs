@@ -1,0 +1,177 @@
+//! `GET /v1/models`, in the shape the caller expects: by its headers and query.
+
+use std::{collections::HashMap, sync::Arc};
+
+use angelia_core::model::Mode;
+use axum::{
+    Extension,
+    extract::{Path, Query, State},
+    http::{HeaderMap, Uri},
+    response::Response,
+};
+use serde_json::{Value, json};
+
+use super::{
+    ApiState, Who,
+    anthropic::Messages,
+    dialect::{DialectError, ErrorKind, meant_by, refuse},
+    openai::chat::Chat,
+    v1::object,
+};
+
+/// We know no dates of birth; the shapes want some.
+const CREATED: &str = "2026-01-01T00:00:00Z";
+const CREATED_UNIX: i64 = 1_767_225_600;
+
+/// What is told of the largest models; the agents know better.
+const CONTEXT: u64 = 200_000;
+
+type Shared = State<Arc<ApiState>>;
+
+pub(super) async fn list(
+    State(state): Shared,
+    Extension(who): Extension<Who>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
+    let query = Query::<HashMap<String, String>>::try_from_uri(&uri);
+    let query = query.map(|Query(query)| query).unwrap_or_default();
+    let ids = ids(&state, &who);
+    let list = if query.contains_key("client_version") {
+        codex(&ids)
+    } else if headers.contains_key("anthropic-version") {
+        anthropic(&ids, &query)
+    } else {
+        let data: Vec<Value> = ids.iter().map(openai_model).collect();
+        json!({"object": "list", "data": data})
+    };
+    object(list.to_string().into_bytes())
+}
+
+/// One of them; also ids that the list does not show, as long as they mean something.
+pub(super) async fn show(
+    State(state): Shared,
+    Extension(who): Extension<Who>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Response {
+    let known = meant_by(&state, &who, &id);
+    let anthropic = headers.contains_key("anthropic-version");
+    let Some(mode) = known else {
+        let message = format!("there is no model `{id}`");
+        let error = DialectError::new(ErrorKind::UnknownModel, message)
+            .with_hint("GET /v1/models lists what there is");
+        return if anthropic {
+            refuse::<Messages>(&error)
+        } else {
+            refuse::<Chat>(&error)
+        };
+    };
+    let listed = Listed { id, mode };
+    let shape = if anthropic {
+        anthropic_model(&listed)
+    } else {
+        openai_model(&listed)
+    };
+    object(shape.to_string().into_bytes())
+}
+
+struct Listed {
+    id: String,
+    mode: Mode,
+}
+
+/// What this caller can have: families by executor, profiles, aliases.
+fn ids(state: &ApiState, who: &Who) -> Vec<Listed> {
+    let settings = &state.models;
+    let mut ids = Vec::new();
+    for family in &settings.families {
+        ids.extend(
+            family
+                .models
+                .iter()
+                .map(|model| format!("{}/{model}", family.executor)),
+        );
+        let agent = family.agent_word();
+        ids.extend(family.models.iter().map(|model| format!("{agent}/{model}")));
+    }
+    ids.extend(
+        state
+            .profiles
+            .list()
+            .iter()
+            .map(|profile| profile.name.to_string()),
+    );
+    ids.extend(settings.aliases.keys().map(ToString::to_string));
+    ids.into_iter()
+        .filter_map(|id| {
+            let mode = meant_by(state, who, &id)?;
+            Some(Listed { id, mode })
+        })
+        .collect()
+}
+
+fn openai_model(model: &Listed) -> Value {
+    json!({
+        "id": model.id,
+        "object": "model",
+        "created": CREATED_UNIX,
+        "owned_by": format!("angelia ({} mode)", model.mode.as_str()),
+    })
+}
+
+fn anthropic_model(model: &Listed) -> Value {
+    json!({
+        "type": "model",
+        "id": model.id,
+        "display_name": display_name(model),
+        "created_at": CREATED,
+        "max_input_tokens": CONTEXT,
+    })
+}
+
+fn anthropic(ids: &[Listed], query: &HashMap<String, String>) -> Value {
+    let after = query.get("after_id");
+    let start = after.and_then(|id| ids.iter().position(|one| one.id == *id));
+    let rest = ids.get(start.map_or(0, |at| at + 1)..).unwrap_or_default();
+    let limit = query.get("limit").and_then(|limit| limit.parse().ok());
+    let page = rest
+        .get(..limit.unwrap_or(20).min(rest.len()))
+        .unwrap_or_default();
+    json!({
+        "data": page.iter().map(anthropic_model).collect::<Vec<_>>(),
+        "has_more": page.len() < rest.len(),
+        "first_id": page.first().map(|one| &one.id),
+        "last_id": page.last().map(|one| &one.id),
+    })
+}
+
+fn codex(ids: &[Listed]) -> Value {
+    let models = ids.iter().map(|model| {
+        json!({
+            "slug": model.id,
+            "display_name": display_name(model),
+            "description": null,
+            "supported_reasoning_levels": [],
+            "shell_type": "shell_command",
+            "visibility": "list",
+            "supported_in_api": true,
+            "priority": 0,
+            "base_instructions": "",
+            "supports_reasoning_summaries": false,
+            "support_verbosity": false,
+            "supports_parallel_tool_calls": true,
+            "truncation_policy": {"mode": "bytes", "limit": 10_000},
+            "context_window": CONTEXT,
+            "experimental_supported_tools": [],
+        })
+    });
+    json!({"models": models.collect::<Vec<_>>()})
+}
+
+fn display_name(model: &Listed) -> String {
+    match model.mode {
+        Mode::Agent => format!("{} (acts on this machine)", model.id),
+        Mode::Model => model.id.clone(),
+    }
+}

@@ -1,0 +1,184 @@
+//! A body of Chat Completions becomes an [`Ask`]. Total: whatever comes is an `Ask` or is refused
+//! with a reason.
+
+use angelia_core::model::{CallerTool, Content, Message, Part, Role, ToolId};
+use serde_json::value::RawValue;
+
+use super::{
+    super::{
+        super::dialect::{Ask, Output, Refused, ToolChoice, json},
+        contents::contents,
+        conversation::{Conversation, arguments, wrapped},
+        schema, tools,
+    },
+    Chat,
+    wire::{CalledFunction, CalledTool, Request, RequestMessage, ResponseFormat},
+};
+
+pub fn decode(body: &[u8]) -> Result<(Ask, Chat), Refused> {
+    let request: Request<'_> = json::body(body)?;
+    refuse_what_cannot_be_had(&request)?;
+
+    let mut conversation = Conversation::default();
+    let mut legacy_calls = LegacyCalls::default();
+    for (index, raw) in request.messages.iter().enumerate() {
+        let place = format!("messages.{index}");
+        message(raw, &place, &mut conversation, &mut legacy_calls)?;
+    }
+    let (system, messages) = conversation.finish("messages")?;
+    let (tools, tool_choice, legacy) = tools_of(&request)?;
+    let stream = request.stream.unwrap_or(false);
+    let include_usage = request
+        .stream_options
+        .and_then(|options| options.include_usage);
+    let ask = Ask {
+        model: request.model,
+        is_utility: !stream && tools.is_empty() && is_utility(&messages),
+        system,
+        messages,
+        tools,
+        tool_choice,
+        output: output(request.response_format)?,
+        max_tokens: request.max_completion_tokens.or(request.max_tokens),
+        stream,
+        previous: None,
+    };
+    let chat = Chat {
+        include_usage: include_usage.unwrap_or(false),
+        legacy,
+    };
+    Ok((ask, chat))
+}
+
+/// What would change the meaning of the answer must not be passed over in silence.
+fn refuse_what_cannot_be_had(request: &Request<'_>) -> Result<(), Refused> {
+    let refused = |field: &str, why: &str| Err(Refused::new(format!("{field}: {why}")).at(field));
+    if request.n.is_some_and(|n| n > 1) {
+        return refused("n", "an agent gives one answer; ask again for another one");
+    }
+    if request.logprobs == Some(true) {
+        return refused("logprobs", "agents do not tell them");
+    }
+    let mut modalities = request.modalities.iter().flatten();
+    if modalities.any(|modality| modality != "text") {
+        return refused("modalities", "an agent answers in text only");
+    }
+    Ok(())
+}
+
+fn message(
+    raw: &RawValue,
+    place: &str,
+    conversation: &mut Conversation,
+    legacy: &mut LegacyCalls,
+) -> Result<(), Refused> {
+    let message: RequestMessage<'_> = json::part(raw, place)?;
+    let content = contents(message.content, &format!("{place}.content"))?;
+    match &*message.role {
+        "system" | "developer" => conversation.system(content),
+        "user" => conversation.user(content),
+        "assistant" => {
+            let mut parts: Vec<Part> = content.into_iter().map(Part::Content).collect();
+            let refusal = message.refusal.filter(|refusal| !refusal.is_empty());
+            parts.extend(refusal.map(|refusal| Part::Content(Content::Text(refusal))));
+            for (index, raw) in message.tool_calls.iter().flatten().enumerate() {
+                let place = format!("{place}.tool_calls.{index}");
+                parts.push(call(json::part(raw, &place)?, &place)?);
+            }
+            if let Some(function) = message.function_call {
+                parts.push(called(legacy.call(), function));
+            }
+            conversation.assistant(parts);
+        }
+        "tool" => {
+            let Some(id) = message.tool_call_id else {
+                let place = format!("{place}.tool_call_id");
+                let why = "a result must say which call it is of";
+                return Err(Refused::new(format!("{place}: {why}")).at(place));
+            };
+            conversation.result(ToolId::new(id), content);
+        }
+        "function" => conversation.result(legacy.result(), content),
+        other => {
+            let place = format!("{place}.role");
+            let known = "system, developer, user, assistant, tool";
+            let message = format!("{place}: `{other}` is not one of {known}");
+            return Err(Refused::new(message).at(place));
+        }
+    }
+    Ok(())
+}
+
+fn call(call: CalledTool<'_>, place: &str) -> Result<Part, Refused> {
+    let refused = |field: &str, why: &str| {
+        let place = format!("{place}.{field}");
+        Refused::new(format!("{place}: {why}")).at(place)
+    };
+    let id = call.id.ok_or_else(|| refused("id", "a call needs an id"))?;
+    let id = ToolId::new(id);
+    match (call.function, call.custom) {
+        (Some(function), _) => Ok(called(id, function)),
+        (None, Some(custom)) => Ok(Part::ToolUse {
+            id,
+            name: custom.name,
+            input: wrapped("input", custom.input.as_deref().unwrap_or_default()),
+        }),
+        (None, None) => Err(refused("function", "a call needs a function")),
+    }
+}
+
+fn called(id: ToolId, function: CalledFunction<'_>) -> Part {
+    Part::ToolUse {
+        id,
+        name: function.name,
+        input: arguments(function.arguments.as_deref().unwrap_or_default()),
+    }
+}
+
+/// Calls of the old kind have no ids; each result is of the last call.
+#[derive(Debug, Default)]
+struct LegacyCalls(u32);
+
+impl LegacyCalls {
+    fn call(&mut self) -> ToolId {
+        self.0 += 1;
+        self.result()
+    }
+
+    fn result(&self) -> ToolId {
+        ToolId::new(format!("function_call_{}", self.0))
+    }
+}
+
+/// Also whether they were given in the old way.
+fn tools_of(request: &Request<'_>) -> Result<(Vec<CallerTool>, ToolChoice, bool), Refused> {
+    if let Some(raw) = &request.tools {
+        let mut tools = tools::functions(raw, "tools")?;
+        let choice = tools::choice(request.tool_choice, &mut tools, "tool_choice")?;
+        return Ok((tools, choice, false));
+    }
+    let Some(raw) = &request.functions else {
+        let choice = tools::choice(request.tool_choice, &mut Vec::new(), "tool_choice")?;
+        return Ok((Vec::new(), choice, false));
+    };
+    let mut tools = tools::bare_functions(raw, "functions")?;
+    let choice = tools::choice(request.function_call, &mut tools, "function_call")?;
+    Ok((tools, choice, true))
+}
+
+fn output(format: Option<ResponseFormat<'_>>) -> Result<Output, Refused> {
+    let Some(format) = format else {
+        return Ok(Output::Text);
+    };
+    let given = format.json_schema.and_then(|format| format.schema);
+    schema::output(&format.kind, given, "response_format", "json_schema.schema")
+}
+
+/// What chat windows ask beside the conversation, for their own use: titles, tags, suggestions.
+fn is_utility(messages: &[Message]) -> bool {
+    let [message] = messages else { return false };
+    let [Part::Content(Content::Text(text))] = message.parts.as_slice() else {
+        return false;
+    };
+    message.role == Role::User && text.starts_with("### Task:\n")
+}

@@ -1,0 +1,44 @@
+//! `POST /v1/chat/completions`.
+//!
+//! - [`decode`]: a body becomes an [`Ask`](super::super::dialect::Ask) and a [`Chat`].
+//! - `encode`: chunks of a stream, or one object; `wire`: the shapes of both.
+
+mod decode;
+mod encode;
+mod wire;
+
+use axum::http::StatusCode;
+
+use super::{super::dialect, error_body};
+
+pub use decode::decode;
+pub use encode::ChunkEncoder;
+
+/// What the caller asked of the spelling of its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chat {
+    /// The stream ends with a chunk that has the usage.
+    pub include_usage: bool,
+    /// The request used `functions`, the predecessor of `tools`; so must the answer.
+    pub legacy: bool,
+}
+
+impl dialect::Dialect for Chat {
+    type Encoder = ChunkEncoder;
+
+    fn encoder(&self, _ask: &dialect::Ask, begin: &dialect::Begin) -> ChunkEncoder {
+        ChunkEncoder::new(*self, begin)
+    }
+
+    fn whole(&self, _ask: &dialect::Ask, whole: &dialect::Whole) -> Vec<u8> {
+        encode::whole(*self, whole)
+    }
+
+    fn error(error: &dialect::DialectError) -> (StatusCode, Vec<u8>) {
+        error_body(error)
+    }
+
+    fn keep_alive() -> &'static [u8] {
+        super::KEEP_ALIVE
+    }
+}

@@ -1,0 +1,166 @@
+//! The content of a message: a string, or parts. The two dialects name their parts differently and
+//! mean the same, so one reader knows all the names.
+
+use std::{borrow::Cow, sync::Arc};
+
+use angelia_core::model::Content;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::dialect::{
+    Refused,
+    content::{DataUrl, base64, file_text, image, image_url, unknown_text},
+    json,
+};
+
+/// The kind of a part, an item or a tool.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+pub(super) struct Kind<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(super) kind: Option<Cow<'a, str>>,
+}
+
+/// `"text"`, `[parts]`, or nothing.
+pub(super) fn contents(raw: Option<&RawValue>, place: &str) -> Result<Vec<Content>, Refused> {
+    let Some(raw) = raw else {
+        return Ok(Vec::new());
+    };
+    match raw.get().as_bytes().first() {
+        Some(b'"') => {
+            let text: Arc<str> = json::part(raw, place)?;
+            Ok(said(text).into_iter().collect())
+        }
+        Some(b'[') => {
+            let parts: Vec<&RawValue> = json::part(raw, place)?;
+            let mut contents = Vec::with_capacity(parts.len());
+            for (index, part) in parts.into_iter().enumerate() {
+                contents.extend(content(part, &format!("{place}.{index}"))?);
+            }
+            Ok(contents)
+        }
+        _ => Err(
+            Refused::new(format!("{place}: this must be a string or a list of parts")).at(place),
+        ),
+    }
+}
+
+/// Empty text says nothing.
+fn said(text: Arc<str>) -> Option<Content> {
+    (!text.is_empty()).then_some(Content::Text(text))
+}
+
+fn content(raw: &RawValue, place: &str) -> Result<Option<Content>, Refused> {
+    if raw.get().starts_with('"') {
+        return Ok(said(json::part(raw, place)?));
+    }
+    let kind: Kind<'_> = json::part(raw, place)?;
+    let kind = kind.kind.as_deref().unwrap_or("text");
+    match kind {
+        "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" => {
+            let part: TextPart = json::part(raw, place)?;
+            Ok(said(part.text))
+        }
+        "refusal" => {
+            let part: RefusalPart = json::part(raw, place)?;
+            Ok(said(part.refusal))
+        }
+        "image_url" | "input_image" => {
+            let part: ImagePart<'_> = json::part(raw, place)?;
+            let place = format!("{place}.image_url");
+            let Some(url) = part.image_url else {
+                let message = format!("{place}: there must be a data URL; files are not kept here");
+                return Err(Refused::new(message).at(place));
+            };
+            let url = match url {
+                ImageUrl::Plain(url) | ImageUrl::Object { url } => url,
+            };
+            image_url(&url)
+                .map(Some)
+                .map_err(|refused| at(&refused, place))
+        }
+        "file" => {
+            let part: FilePart<'_> = json::part(raw, place)?;
+            file(&part.file, &format!("{place}.file")).map(Some)
+        }
+        "input_file" => {
+            let part: File<'_> = json::part(raw, place)?;
+            file(&part, place).map(Some)
+        }
+        "input_audio" => {
+            let message = format!("{place}: the agent cannot hear; send text or images");
+            Err(Refused::new(message).at(place))
+        }
+        other => Ok(Some(unknown_text(other, raw.get()))),
+    }
+}
+
+/// Text is carried as marked text, an image as an image.
+fn file(file: &File<'_>, place: &str) -> Result<Content, Refused> {
+    let refused = |why: &str| Err(Refused::new(format!("{place}: {why}")).at(place));
+    let Some(data) = file.file_data.as_deref() else {
+        return refused("files are not kept or fetched here; send the file itself as `file_data`");
+    };
+    let name = file.filename.as_deref().unwrap_or("file");
+    let (media_type, data) = match DataUrl::parse(data) {
+        Some(url) => (url.media_type, url.data),
+        None => ("", data),
+    };
+    if media_type.starts_with("image/") {
+        return image(media_type, data).map_err(|refused| at(&refused, place));
+    }
+    let bytes = base64(data).map_err(|refused| at(&refused, format!("{place}.file_data")))?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if !text.contains('\0') => Ok(file_text(name, text)),
+        _ => refused("only files of text and images can be shown to the agent; convert it first"),
+    }
+}
+
+fn at(refused: &Refused, place: impl Into<String>) -> Refused {
+    let place = place.into();
+    Refused::new(format!("{place}: {}", refused.message)).at(place)
+}
+
+#[derive(Debug, Deserialize)]
+struct TextPart {
+    text: Arc<str>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RefusalPart {
+    refusal: Arc<str>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct ImagePart<'a> {
+    #[serde(borrow)]
+    image_url: Option<ImageUrl<'a>>,
+}
+
+/// An object in Chat, a string in Responses.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum ImageUrl<'a> {
+    Plain(#[serde(borrow)] Cow<'a, str>),
+    Object {
+        #[serde(borrow)]
+        url: Cow<'a, str>,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct FilePart<'a> {
+    #[serde(borrow)]
+    file: File<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct File<'a> {
+    #[serde(borrow)]
+    file_data: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    filename: Option<Cow<'a, str>>,
+}

@@ -1,0 +1,69 @@
+//! `{"error":{"message","type","param","code"}}`: one shape for both dialects, one table.
+
+use angelia_core::model::FailureKind;
+use axum::http::StatusCode;
+use serde::Serialize;
+
+use super::super::dialect::{DialectError, ErrorKind};
+
+#[derive(Debug, Serialize)]
+struct Body<'a> {
+    error: Detail<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct Detail<'a> {
+    message: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    param: Option<&'a str>,
+    code: Option<&'static str>,
+}
+
+/// How an error is spelled to OpenAI's clients.
+pub fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
+    let (kind, code) = words(error.kind);
+    let body = Body {
+        error: Detail {
+            message: error.to_string(),
+            kind,
+            param: error.field.as_deref(),
+            code,
+        },
+    };
+    // Writing text into memory cannot fail.
+    let json = serde_json::to_vec(&body).unwrap_or_default();
+    (error.status(), json)
+}
+
+/// The table: `type` and `code`. Clients decide by the status; people and logs read these.
+const fn words(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
+    const INVALID: &str = "invalid_request_error";
+    match kind {
+        ErrorKind::Failed(FailureKind::Auth) => ("authentication_error", Some("agent_login")),
+        ErrorKind::Failed(FailureKind::RateLimited) => {
+            ("rate_limit_error", Some("rate_limit_exceeded"))
+        }
+        ErrorKind::Failed(FailureKind::Unavailable) => {
+            ("server_error", Some("server_is_overloaded"))
+        }
+        ErrorKind::Failed(FailureKind::Invalid) | ErrorKind::Refused => (INVALID, None),
+        ErrorKind::Failed(FailureKind::Refused) => (INVALID, Some("content_policy_violation")),
+        ErrorKind::Failed(FailureKind::Timeout) => ("server_error", Some("timeout")),
+        ErrorKind::Failed(FailureKind::Agent) => ("server_error", Some("agent_failed")),
+        ErrorKind::Failed(FailureKind::Internal) => ("server_error", Some("internal_error")),
+        ErrorKind::NoKey => ("authentication_error", Some("invalid_api_key")),
+        ErrorKind::NotGranted => ("permission_error", Some("not_granted")),
+        ErrorKind::UnknownModel => (INVALID, Some("model_not_found")),
+        ErrorKind::NotFound => (INVALID, Some("not_found")),
+        ErrorKind::WrongMethod => (INVALID, Some("method_not_allowed")),
+        ErrorKind::TooSlow => (INVALID, Some("request_timeout")),
+        ErrorKind::Conflict => (INVALID, Some("conflict")),
+        ErrorKind::TooLarge => (INVALID, Some("request_too_large")),
+        ErrorKind::Misdirected => (INVALID, Some("unknown_host")),
+        ErrorKind::Unmet => (INVALID, Some("output_not_as_demanded")),
+        ErrorKind::Busy => ("rate_limit_error", Some("too_many_requests")),
+        ErrorKind::Interrupted => (INVALID, Some("interrupted")),
+        ErrorKind::Stopping => ("server_error", Some("server_is_stopping")),
+    }
+}

@@ -1,0 +1,153 @@
+//! A body of Responses becomes an [`Ask`]. Total: whatever comes is an `Ask` or is refused with a
+//! reason.
+
+use std::sync::Arc;
+
+use angelia_core::model::{Content, RawJson, TurnId};
+use serde_json::value::RawValue;
+
+use super::{
+    super::{
+        super::dialect::{Ask, Output, Refused, WholeBlock, json},
+        conversation::Conversation,
+        schema, tools,
+    },
+    ItemId, ResponseId, Responses, items,
+    names::Names,
+    wire::{Echo, Request, TextOptions},
+};
+
+/// Items of earlier answers that the request names instead of repeating them: they have to be
+/// looked up before it can be decoded.
+pub fn references(body: &[u8]) -> Result<Vec<ItemId>, Refused> {
+    let request: Request<'_> = json::body(body)?;
+    match request.input {
+        Some(input) if input.get().starts_with('[') => {
+            items::references(&json::part::<Vec<&RawValue>>(input, "input")?)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// `known` gives the items that [`references`] named.
+pub fn decode(
+    body: &[u8],
+    known: impl Fn(ItemId) -> Option<WholeBlock>,
+) -> Result<(Ask, Responses), Refused> {
+    let request: Request<'_> = json::body(body)?;
+    refuse_what_cannot_be_had(&request)?;
+    let previous = previous(&request)?;
+
+    let mut conversation = match previous {
+        Some(_) => Conversation::continued(),
+        None => Conversation::default(),
+    };
+    if let Some(instructions) = &request.instructions {
+        conversation.instruct(Arc::clone(instructions));
+    }
+    match request.input {
+        Some(input) if input.get().starts_with('"') => {
+            let text: Arc<str> = json::part(input, "input")?;
+            if !text.is_empty() {
+                conversation.user(vec![Content::Text(text)]);
+            }
+        }
+        Some(input) => {
+            let list: Vec<&RawValue> = json::part(input, "input")?;
+            items::read(&list, &mut conversation, &known)?;
+        }
+        None => {}
+    }
+    let (system, messages) = conversation.finish("input")?;
+    let (mut tools, names) = Names::offered(request.tools.as_deref().unwrap_or_default())?;
+    let tool_choice = tools::choice(request.tool_choice, &mut tools, "tool_choice")?;
+    let ask = Ask {
+        model: Arc::clone(&request.model),
+        system,
+        messages,
+        tools,
+        tool_choice,
+        output: output(request.text)?,
+        max_tokens: request.max_output_tokens,
+        stream: request.stream.unwrap_or(false),
+        previous,
+        is_utility: false,
+    };
+    let responses = Responses {
+        echo: echo(request, names),
+    };
+    Ok((ask, responses))
+}
+
+/// What would change the meaning of the answer must not be passed over in silence.
+fn refuse_what_cannot_be_had(request: &Request<'_>) -> Result<(), Refused> {
+    let refused = |field: &str, why: &str| Err(Refused::new(format!("{field}: {why}")).at(field));
+    if request.background == Some(true) {
+        return refused(
+            "background",
+            "an answer comes while the request waits; use `stream`",
+        );
+    }
+    if request.conversation.is_some() {
+        let why = "there are no stored conversations; continue with `previous_response_id`";
+        return refused("conversation", why);
+    }
+    if request.prompt.is_some() {
+        return refused(
+            "prompt",
+            "there are no stored prompts; send the text itself",
+        );
+    }
+    if request.top_logprobs.is_some_and(|count| count > 0) {
+        return refused("top_logprobs", "agents do not tell them");
+    }
+    Ok(())
+}
+
+fn previous(request: &Request<'_>) -> Result<Option<TurnId>, Refused> {
+    let Some(id) = &request.previous_response_id else {
+        return Ok(None);
+    };
+    let field = "previous_response_id";
+    match id.parse::<ResponseId>() {
+        Ok(id) => Ok(Some(id.turn)),
+        Err(error) => Err(Refused::new(format!("{field}: {error}")).at(field)),
+    }
+}
+
+fn output(text: Option<&RawValue>) -> Result<Output, Refused> {
+    let Some(text) = text else {
+        return Ok(Output::Text);
+    };
+    let options: TextOptions<'_> = json::part(text, "text")?;
+    match options.format {
+        Some(format) => schema::output(&format.kind, format.schema, "text.format", "schema"),
+        None => Ok(Output::Text),
+    }
+}
+
+fn echo(request: Request<'_>, names: Names) -> Echo {
+    let raw = |raw: Option<&RawValue>| raw.map(|raw| RawJson::from(raw.to_owned()));
+    let tools = request.tools.unwrap_or_default();
+    Echo {
+        names,
+        instructions: request.instructions,
+        previous_response_id: request.previous_response_id,
+        tools: tools
+            .into_iter()
+            .map(|tool| tool.to_owned().into())
+            .collect(),
+        tool_choice: raw(request.tool_choice),
+        parallel_tool_calls: request.parallel_tool_calls,
+        text: raw(request.text),
+        reasoning: raw(request.reasoning),
+        max_output_tokens: request.max_output_tokens,
+        store: request.store,
+        metadata: request.metadata.unwrap_or_default(),
+        temperature: raw(request.temperature),
+        top_p: raw(request.top_p),
+        truncation: raw(request.truncation),
+        user: raw(request.user),
+        prompt_cache_key: raw(request.prompt_cache_key),
+    }
+}

@@ -1,0 +1,308 @@
+//! Pieces become the events of a stream.
+
+use angelia_core::model::ToolId;
+use serde::Serialize;
+
+use super::{
+    super::super::dialect::{Begin, Block, Encoder, End, Piece},
+    ResponseId,
+    events::{
+        ArgumentsDelta, ArgumentsDone, CustomDone, ItemEvent, Of, PartEvent, SummaryDelta,
+        SummaryDone, SummaryPartEvent, TextDelta, TextDone, event,
+    },
+    names::{Spelled, unwrapped},
+    object::{Ending, call_item, message, metadata, reasoning, response},
+    wire::{Echo, Item, SummaryPart, TextPart, UsageJson},
+};
+
+/// The state of one stream.
+#[derive(Debug)]
+pub struct EventEncoder {
+    echo: Echo,
+    begin: Begin,
+    id: ResponseId,
+    /// Of the next event.
+    sequence_number: u64,
+    /// Items that are complete; its length is the index of the next one.
+    output: Vec<Item>,
+    open: Option<Open>,
+}
+
+/// The item that is being written.
+#[derive(Debug)]
+struct Open {
+    id: String,
+    kind: Kind,
+    /// All of it so far.
+    text: String,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Text,
+    Reasoning,
+    Call {
+        id: ToolId,
+        spelled: Spelled,
+    },
+    /// Its input is text inside JSON; it is told when it is whole.
+    Custom {
+        id: ToolId,
+        spelled: Spelled,
+    },
+}
+
+impl EventEncoder {
+    pub(super) fn new(echo: Echo, begin: &Begin) -> Self {
+        Self {
+            echo,
+            begin: begin.clone(),
+            id: ResponseId::of(begin),
+            sequence_number: 0,
+            output: Vec::new(),
+            open: None,
+        }
+    }
+
+    fn index(&self) -> u32 {
+        u32::try_from(self.output.len()).unwrap_or(u32::MAX)
+    }
+
+    fn emit(&mut self, name: &str, body: &impl Serialize, out: &mut Vec<u8>) {
+        event(self.sequence_number, name, body, out);
+        self.sequence_number += 1;
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        for name in ["response.created", "response.in_progress"] {
+            let ending = Ending::not_yet("in_progress");
+            let echo = &self.echo;
+            let response = response(echo, &self.begin, ending, &[], &echo.metadata);
+            event(self.sequence_number, name, &Of { response }, out);
+            self.sequence_number += 1;
+        }
+    }
+
+    fn open(&mut self, block: &Block, out: &mut Vec<u8>) {
+        let index = self.index();
+        let (id, kind, item) = match block {
+            Block::Text => {
+                let item = message(self.id, index, "in_progress", Vec::new());
+                (self.id.item("msg", index), Kind::Text, item)
+            }
+            Block::Reasoning => {
+                let item = reasoning(self.id, index, Vec::new());
+                (self.id.item("rs", index), Kind::Reasoning, item)
+            }
+            Block::Call { id: call, name } => {
+                let spelled = self.echo.names.of(name);
+                let item = call_item(spelled.clone(), self.id, index, call, "in_progress", "");
+                let call = call.clone();
+                if matches!(spelled, Spelled::Custom { .. }) {
+                    let kind = Kind::Custom { id: call, spelled };
+                    (self.id.item("ctc", index), kind, item)
+                } else {
+                    let kind = Kind::Call { id: call, spelled };
+                    (self.id.item("fc", index), kind, item)
+                }
+            }
+        };
+        let added = ItemEvent {
+            output_index: index,
+            item: &item,
+        };
+        self.emit("response.output_item.added", &added, out);
+        let item_id = id.as_str();
+        match kind {
+            Kind::Text => {
+                let part = PartEvent {
+                    item_id,
+                    output_index: index,
+                    content_index: 0,
+                    part: &TextPart::new(""),
+                };
+                self.emit("response.content_part.added", &part, out);
+            }
+            Kind::Reasoning => {
+                let part = SummaryPartEvent {
+                    item_id,
+                    output_index: index,
+                    summary_index: 0,
+                    part: &SummaryPart {
+                        text: String::new(),
+                    },
+                };
+                self.emit("response.reasoning_summary_part.added", &part, out);
+            }
+            Kind::Call { .. } | Kind::Custom { .. } => {}
+        }
+        self.open = Some(Open {
+            id,
+            kind,
+            text: String::new(),
+        });
+    }
+
+    fn more(&mut self, delta: &str, out: &mut Vec<u8>) {
+        let output_index = self.index();
+        let Some(open) = &mut self.open else { return };
+        open.text.push_str(delta);
+        if matches!(open.kind, Kind::Custom { .. }) {
+            return;
+        }
+        let number = self.sequence_number;
+        self.sequence_number += 1;
+        let item_id = open.id.as_str();
+        match open.kind {
+            Kind::Text => {
+                let body = TextDelta {
+                    item_id,
+                    output_index,
+                    content_index: 0,
+                    delta,
+                    logprobs: [],
+                };
+                event(number, "response.output_text.delta", &body, out);
+            }
+            Kind::Reasoning => {
+                let body = SummaryDelta {
+                    item_id,
+                    output_index,
+                    summary_index: 0,
+                    delta,
+                };
+                event(number, "response.reasoning_summary_text.delta", &body, out);
+            }
+            Kind::Call { .. } | Kind::Custom { .. } => {
+                let body = ArgumentsDelta {
+                    item_id,
+                    output_index,
+                    delta,
+                };
+                event(number, "response.function_call_arguments.delta", &body, out);
+            }
+        }
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        if let Some(Open {
+            kind: Kind::Call { .. },
+            text,
+            ..
+        }) = &self.open
+            && text.is_empty()
+        {
+            // Clients parse the arguments; nothing at all is not JSON.
+            self.more("{}", out);
+        }
+        let Some(open) = self.open.take() else { return };
+        let output_index = self.index();
+        let item_id = open.id.as_str();
+        let item = match open.kind {
+            Kind::Text => self.close_text(item_id, &open.text, out),
+            Kind::Reasoning => self.close_reasoning(item_id, &open.text, out),
+            Kind::Call { id, spelled } => {
+                let done = ArgumentsDone {
+                    item_id,
+                    output_index,
+                    name: spelled.name(),
+                    arguments: &open.text,
+                };
+                self.emit("response.function_call_arguments.done", &done, out);
+                call_item(spelled, self.id, output_index, &id, "completed", &open.text)
+            }
+            Kind::Custom { id, spelled } => {
+                self.custom_input(item_id, &unwrapped(&open.text), out);
+                call_item(spelled, self.id, output_index, &id, "completed", &open.text)
+            }
+        };
+        let done = ItemEvent {
+            output_index,
+            item: &item,
+        };
+        self.emit("response.output_item.done", &done, out);
+        self.output.push(item);
+    }
+
+    fn custom_input(&mut self, item_id: &str, input: &str, out: &mut Vec<u8>) {
+        let output_index = self.index();
+        let delta = ArgumentsDelta {
+            item_id,
+            output_index,
+            delta: input,
+        };
+        self.emit("response.custom_tool_call_input.delta", &delta, out);
+        let done = CustomDone {
+            item_id,
+            output_index,
+            input,
+        };
+        self.emit("response.custom_tool_call_input.done", &done, out);
+    }
+
+    fn close_text(&mut self, item_id: &str, text: &str, out: &mut Vec<u8>) -> Item {
+        let output_index = self.index();
+        let done = TextDone {
+            item_id,
+            output_index,
+            content_index: 0,
+            text,
+            logprobs: [],
+        };
+        self.emit("response.output_text.done", &done, out);
+        let part = TextPart::new(text);
+        let done = PartEvent {
+            item_id,
+            output_index,
+            content_index: 0,
+            part: &part,
+        };
+        self.emit("response.content_part.done", &done, out);
+        message(self.id, output_index, "completed", vec![part])
+    }
+
+    fn close_reasoning(&mut self, item_id: &str, text: &str, out: &mut Vec<u8>) -> Item {
+        let output_index = self.index();
+        let done = SummaryDone {
+            item_id,
+            output_index,
+            summary_index: 0,
+            text,
+        };
+        self.emit("response.reasoning_summary_text.done", &done, out);
+        let part = SummaryPart { text: text.into() };
+        let done = SummaryPartEvent {
+            item_id,
+            output_index,
+            summary_index: 0,
+            part: &part,
+        };
+        self.emit("response.reasoning_summary_part.done", &done, out);
+        reasoning(self.id, output_index, vec![part])
+    }
+
+    fn end(&mut self, end: &End, out: &mut Vec<u8>) {
+        let ending = Ending::shown(end, !self.output.is_empty());
+        let name = match ending.status {
+            "failed" => "response.failed",
+            _ => "response.completed",
+        };
+        let metadata = metadata(&self.echo, end);
+        let mut response = response(&self.echo, &self.begin, ending, &self.output, &metadata);
+        response.usage = Some(UsageJson::from(&end.usage));
+        event(self.sequence_number, name, &Of { response }, out);
+        self.sequence_number += 1;
+    }
+}
+
+impl Encoder for EventEncoder {
+    fn piece(&mut self, piece: &Piece, out: &mut Vec<u8>) {
+        match piece {
+            Piece::Begin(_) => self.begin(out),
+            Piece::Open(block) => self.open(block, out),
+            Piece::More(text) => self.more(text, out),
+            Piece::Close => self.close(out),
+            Piece::End(end) => self.end(end, out),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! How a response says that it failed: the codes that clients act on.
+
+use std::time::Duration;
+
+use angelia_core::model::{Failure, FailureKind};
+use serde::Serialize;
+
+/// Whoever must wait longer than this should be told so, instead of trying again by itself.
+const SOON: Duration = Duration::from_mins(1);
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ResponseError {
+    code: &'static str,
+    message: String,
+}
+
+impl From<&Failure> for ResponseError {
+    fn from(failure: &Failure) -> Self {
+        let mut message = failure.to_string();
+        if let Some(wait) = failure.retry_after {
+            // In the words that clients look for.
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            message = format!("{message}; try again in {seconds}s");
+        }
+        Self {
+            code: code(failure),
+            message,
+        }
+    }
+}
+
+/// The table. `invalid_prompt` is what clients do not try again, and whose message they show;
+/// `rate_limit_exceeded`, `server_is_overloaded` and `server_error` they do try again.
+fn code(failure: &Failure) -> &'static str {
+    match failure.kind {
+        FailureKind::Auth | FailureKind::Invalid | FailureKind::Refused => "invalid_prompt",
+        FailureKind::RateLimited => match failure.retry_after {
+            Some(wait) if wait <= SOON => "rate_limit_exceeded",
+            _ => "insufficient_quota",
+        },
+        FailureKind::Unavailable => "server_is_overloaded",
+        FailureKind::Timeout | FailureKind::Agent | FailureKind::Internal => "server_error",
+    }
+}

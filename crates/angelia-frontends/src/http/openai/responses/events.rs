@@ -1,0 +1,102 @@
+//! The events of a stream: one frame each, and what is in it.
+
+use serde::Serialize;
+
+use super::wire::{Item, Response, SummaryPart, TextPart};
+
+/// One frame. The fields of `body`, which has some, follow `type` and `sequence_number`.
+pub(super) fn event(sequence_number: u64, name: &str, body: &impl Serialize, out: &mut Vec<u8>) {
+    let head =
+        format!("event: {name}\ndata: {{\"type\":\"{name}\",\"sequence_number\":{sequence_number}");
+    out.extend_from_slice(head.as_bytes());
+    let brace = out.len();
+    // Writing text into memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, body);
+    if let Some(brace) = out.get_mut(brace) {
+        *brace = b',';
+    }
+    out.extend_from_slice(b"\n\n");
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Of<'a> {
+    pub(super) response: Response<'a>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ItemEvent<'a> {
+    pub(super) output_index: u32,
+    pub(super) item: &'a Item,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct PartEvent<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: u32,
+    pub(super) content_index: u32,
+    pub(super) part: &'a TextPart,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct SummaryPartEvent<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: u32,
+    pub(super) summary_index: u32,
+    pub(super) part: &'a SummaryPart,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct TextDelta<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: u32,
+    pub(super) content_index: u32,
+    pub(super) delta: &'a str,
+    pub(super) logprobs: [(); 0],
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct TextDone<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: u32,
+    pub(super) content_index: u32,
+    pub(super) text: &'a str,
+    pub(super) logprobs: [(); 0],
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct SummaryDelta<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: u32,
+    pub(super) summary_index: u32,
+    pub(super) delta: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct SummaryDone<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: u32,
+    pub(super) summary_index: u32,
+    pub(super) text: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ArgumentsDelta<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: u32,
+    pub(super) delta: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ArgumentsDone<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: u32,
+    pub(super) name: &'a str,
+    pub(super) arguments: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CustomDone<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: u32,
+    pub(super) input: &'a str,
+}

@@ -1,0 +1,85 @@
+//! Names of answers and of their items. The turn can be read from them, so that a response can be
+//! found again without a table: `resp_TURN`, `resp_TURN_PART`, `msg_TURN_PART_INDEX`.
+
+use std::{fmt, str::FromStr};
+
+use angelia_core::model::TurnId;
+
+use super::super::super::dialect::Begin;
+
+/// One answer of a turn; a turn has several where the caller's tools are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseId {
+    pub turn: TurnId,
+    pub part: u32,
+}
+
+/// One item of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemId {
+    pub response: ResponseId,
+    pub index: u32,
+}
+
+/// The text is not one of our names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is not an id that was given here")]
+pub struct NotOurs;
+
+impl ResponseId {
+    pub const fn of(begin: &Begin) -> Self {
+        Self {
+            turn: begin.turn,
+            part: begin.part,
+        }
+    }
+
+    /// The name of its item at `index`, which is of this kind.
+    pub(super) fn item(self, prefix: &str, index: u32) -> String {
+        let (turn, part) = (self.turn.as_uuid().simple(), self.part);
+        format!("{prefix}_{turn}_{part}_{index}")
+    }
+}
+
+impl fmt::Display for ResponseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "resp_{}", self.turn.as_uuid().simple())?;
+        match self.part {
+            0 => Ok(()),
+            part => write!(f, "_{part}"),
+        }
+    }
+}
+
+impl FromStr for ResponseId {
+    type Err = NotOurs;
+
+    fn from_str(text: &str) -> Result<Self, NotOurs> {
+        let rest = text.strip_prefix("resp_").ok_or(NotOurs)?;
+        match rest.split_once('_') {
+            Some((turn, part)) => parse(turn, part),
+            None => parse(rest, "0"),
+        }
+    }
+}
+
+impl FromStr for ItemId {
+    type Err = NotOurs;
+
+    fn from_str(text: &str) -> Result<Self, NotOurs> {
+        let mut pieces = text.splitn(4, '_');
+        let mut next = || pieces.next().ok_or(NotOurs);
+        let (_kind, turn, part, index) = (next()?, next()?, next()?, next()?);
+        Ok(Self {
+            response: parse(turn, part)?,
+            index: index.parse().map_err(|_| NotOurs)?,
+        })
+    }
+}
+
+fn parse(turn: &str, part: &str) -> Result<ResponseId, NotOurs> {
+    Ok(ResponseId {
+        turn: turn.parse().map_err(|_| NotOurs)?,
+        part: part.parse().map_err(|_| NotOurs)?,
+    })
+}

@@ -1,0 +1,161 @@
+//! Tools that are more than functions here: those in a namespace, whose calls name it beside the
+//! tool, and custom ones, whose input is text instead of JSON. Agents know only functions; so a
+//! namespace becomes part of the name, and text the one argument.
+
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
+
+use angelia_core::model::CallerTool;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::{
+    super::dialect::{Refused, json},
+    contents::Kind,
+    tools,
+};
+
+/// The one argument of a custom tool.
+pub(super) const INPUT: &str = "input";
+
+const INPUT_SCHEMA: &str =
+    r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
+
+/// How the calls of the tools are spelled, where that is not simply their name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names(Arc<HashMap<Arc<str>, Spelled>>);
+
+#[derive(Clone, Debug)]
+pub(super) enum Spelled {
+    Function {
+        namespace: Option<Arc<str>>,
+        name: Arc<str>,
+    },
+    Custom {
+        name: Arc<str>,
+    },
+}
+
+impl Spelled {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Function { name, .. } | Self::Custom { name } => name,
+        }
+    }
+}
+
+impl Names {
+    /// The tools that can be offered to an agent. The rest are the vendor's own services, which
+    /// nobody here could run: they are accepted and not offered.
+    pub(super) fn offered(raw: &[&RawValue]) -> Result<(Vec<CallerTool>, Self), Refused> {
+        let mut offered = Vec::with_capacity(raw.len());
+        let mut names = HashMap::new();
+        for (index, raw) in raw.iter().enumerate() {
+            let place = format!("tools.{index}");
+            let kind: Kind<'_> = json::part(raw, &place)?;
+            match kind.kind.as_deref().unwrap_or("function") {
+                "function" => tools::add(&mut offered, tools::function(raw, &place)?),
+                "custom" => {
+                    let tool = custom(raw, &place)?;
+                    let name = Arc::clone(&tool.name);
+                    names.insert(Arc::clone(&name), Spelled::Custom { name });
+                    tools::add(&mut offered, tool);
+                }
+                "namespace" => {
+                    for (tool, spelled) in namespace(raw, &place)? {
+                        names.insert(Arc::clone(&tool.name), spelled);
+                        tools::add(&mut offered, tool);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok((offered, Self(Arc::new(names))))
+    }
+
+    /// How a call of the tool that the agent knows by this name is told.
+    pub(super) fn of(&self, name: &Arc<str>) -> Spelled {
+        self.0
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| Spelled::Function {
+                namespace: None,
+                name: Arc::clone(name),
+            })
+    }
+}
+
+/// What the agent calls a tool of a namespace.
+pub(super) fn within(namespace: Option<&str>, name: Arc<str>) -> Arc<str> {
+    match namespace {
+        None | Some("") => name,
+        Some(namespace) => format!("{namespace}__{name}").into(),
+    }
+}
+
+/// The text that a custom tool is called with; an agent that gave something else is told as it is.
+pub(super) fn unwrapped(arguments: &str) -> String {
+    #[derive(Deserialize)]
+    struct Arguments {
+        input: String,
+    }
+    match serde_json::from_str(arguments) {
+        Ok(Arguments { input }) => input,
+        Err(_something_else) => arguments.to_owned(),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct Custom<'a> {
+    name: Arc<str>,
+    #[serde(borrow)]
+    description: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    format: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Format<'a> {
+    #[serde(borrow)]
+    definition: Option<Cow<'a, str>>,
+}
+
+fn custom(raw: &RawValue, place: &str) -> Result<CallerTool, Refused> {
+    let tool: Custom<'_> = json::part(raw, place)?;
+    let mut description = tool.description.unwrap_or_default().into_owned();
+    let format = tool.format.map(|raw| json::part(raw, place));
+    if let Some(Ok(Format {
+        definition: Some(grammar),
+    })) = format
+    {
+        // Not enforced; the agent is told what the caller will understand.
+        description.push_str("\n\nThe input must follow this grammar:\n");
+        description.push_str(&grammar);
+    }
+    let schema = RawValue::from_string(INPUT_SCHEMA.to_owned());
+    Ok(CallerTool {
+        name: tool.name,
+        description: description.into(),
+        input_schema: schema.unwrap_or_default().into(),
+    })
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct Namespace<'a> {
+    name: Arc<str>,
+    #[serde(borrow, default)]
+    tools: Vec<&'a RawValue>,
+}
+
+fn namespace(raw: &RawValue, place: &str) -> Result<Vec<(CallerTool, Spelled)>, Refused> {
+    let namespace: Namespace<'_> = json::part(raw, place)?;
+    let tools = tools::functions(&namespace.tools, &format!("{place}.tools"))?;
+    let spelled = |mut tool: CallerTool| {
+        let name = Arc::clone(&tool.name);
+        tool.name = within(Some(&namespace.name), Arc::clone(&name));
+        let namespace = Some(Arc::clone(&namespace.name));
+        (tool, Spelled::Function { namespace, name })
+    };
+    Ok(tools.into_iter().map(spelled).collect())
+}

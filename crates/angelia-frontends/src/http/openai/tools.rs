@@ -1,0 +1,220 @@
+//! The caller's tools, in both spellings: `{"type":"function","function":{…}}` of Chat and
+//! `{"type":"function",…}` of Responses.
+
+use std::{borrow::Cow, sync::Arc};
+
+use angelia_core::model::{CallerTool, RawJson};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    super::dialect::{Refused, ToolChoice, json},
+    contents::Kind,
+};
+
+/// The functions among the tools. Other types are the vendor's own services, which nobody here
+/// could run: they are accepted and not offered.
+pub(super) fn functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool>, Refused> {
+    let mut tools = Vec::with_capacity(raw.len());
+    for (index, raw) in raw.iter().enumerate() {
+        let place = format!("{field}.{index}");
+        let kind: Kind<'_> = json::part(raw, &place)?;
+        if kind.kind.as_deref().unwrap_or("function") == "function" {
+            add(&mut tools, function(raw, &place)?);
+        }
+    }
+    Ok(tools)
+}
+
+/// Agents know a tool by its name: of two with the same, the first counts.
+pub(super) fn add(tools: &mut Vec<CallerTool>, tool: CallerTool) {
+    if !tools.iter().any(|known| known.name == tool.name) {
+        tools.push(tool);
+    }
+}
+
+/// One function, in either spelling.
+pub(super) fn function(raw: &RawValue, place: &str) -> Result<CallerTool, Refused> {
+    let tool: Tool<'_> = json::part(raw, place)?;
+    let flat = Function {
+        name: tool.name,
+        description: tool.description,
+        parameters: tool.parameters,
+    };
+    tool.function.unwrap_or(flat).into_caller_tool(place)
+}
+
+/// The old `functions` of Chat: definitions without a frame.
+pub(super) fn bare_functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool>, Refused> {
+    let tool = |(index, raw): (usize, &&RawValue)| {
+        let place = format!("{field}.{index}");
+        json::part::<Function<'_>>(raw, &place)?.into_caller_tool(&place)
+    };
+    raw.iter().enumerate().map(tool).collect()
+}
+
+/// Whether and which of the tools may be called; where the choice narrows the tools, the others are
+/// taken away.
+pub(super) fn choice(
+    raw: Option<&RawValue>,
+    tools: &mut Vec<CallerTool>,
+    field: &str,
+) -> Result<ToolChoice, Refused> {
+    let Some(raw) = raw else {
+        return Ok(ToolChoice::Auto);
+    };
+    if raw.get().starts_with('"') {
+        let word: Cow<'_, str> = json::part(raw, field)?;
+        return match &*word {
+            "auto" => Ok(ToolChoice::Auto),
+            "none" => Ok(ToolChoice::None),
+            "required" | "any" => required(tools, field),
+            other => {
+                let message = format!("{field}: `{other}` is not one of auto, none, required");
+                Err(Refused::new(message).at(field))
+            }
+        };
+    }
+    let choice: Choice<'_> = json::part(raw, field)?;
+    match choice.kind.as_deref() {
+        Some("allowed_tools") => {
+            let allowed = choice.allowed_tools.unwrap_or(Allowed {
+                mode: choice.mode,
+                tools: choice.tools,
+            });
+            let names = allowed.tools.iter().filter_map(Named::name);
+            let names: Vec<&str> = names.collect();
+            tools.retain(|tool| names.contains(&&*tool.name));
+            match allowed.mode.as_deref() {
+                Some("required") => required(tools, field),
+                _ => Ok(ToolChoice::Auto),
+            }
+        }
+        None | Some("function" | "custom") => {
+            let named = Named {
+                name: choice.name,
+                function: choice.function,
+            };
+            match named.name() {
+                Some(name) => called(name, tools, field),
+                None => Err(Refused::new(format!("{field}: the tool has no name")).at(field)),
+            }
+        }
+        // One of the vendor's own services.
+        Some(_) => Ok(ToolChoice::Auto),
+    }
+}
+
+fn required(tools: &[CallerTool], field: &str) -> Result<ToolChoice, Refused> {
+    if tools.is_empty() {
+        let message = format!("{field}: a call is required, and there is no function to call");
+        return Err(Refused::new(message).at(field));
+    }
+    Ok(ToolChoice::Required)
+}
+
+fn called(name: &str, tools: &[CallerTool], field: &str) -> Result<ToolChoice, Refused> {
+    let Some(tool) = tools.iter().find(|tool| &*tool.name == name) else {
+        let message = format!("{field}: there is no function `{name}` among the tools");
+        return Err(Refused::new(message).at(field));
+    };
+    Ok(ToolChoice::Named(Arc::clone(&tool.name)))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct Tool<'a> {
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+    name: Option<Arc<str>>,
+    description: Option<Arc<str>>,
+    #[serde(borrow)]
+    parameters: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct Function<'a> {
+    name: Option<Arc<str>>,
+    description: Option<Arc<str>>,
+    #[serde(borrow)]
+    parameters: Option<&'a RawValue>,
+}
+
+impl Function<'_> {
+    fn into_caller_tool(self, place: &str) -> Result<CallerTool, Refused> {
+        let name = self.name.filter(|name| !name.is_empty());
+        let Some(name) = name else {
+            let place = format!("{place}.name");
+            return Err(Refused::new(format!("{place}: a function needs a name")).at(place));
+        };
+        let input_schema = match self.parameters {
+            None => no_parameters(),
+            Some(raw) if json::is_object(raw) => raw.to_owned().into(),
+            Some(_) => {
+                let place = format!("{place}.parameters");
+                let message = format!("{place}: this must be a JSON schema, which is an object");
+                return Err(Refused::new(message).at(place));
+            }
+        };
+        Ok(CallerTool {
+            name,
+            description: self.description.unwrap_or_default(),
+            input_schema,
+        })
+    }
+}
+
+fn no_parameters() -> RawJson {
+    let schema = r#"{"type":"object","properties":{}}"#.to_owned();
+    RawValue::from_string(schema).unwrap_or_default().into()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct Choice<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    function: Option<Name<'a>>,
+    #[serde(borrow)]
+    mode: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    tools: Vec<Named<'a>>,
+    #[serde(borrow)]
+    allowed_tools: Option<Allowed<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct Allowed<'a> {
+    #[serde(borrow)]
+    mode: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    tools: Vec<Named<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct Named<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    function: Option<Name<'a>>,
+}
+
+impl Named<'_> {
+    fn name(&self) -> Option<&str> {
+        let inner = self.function.as_ref().map(|function| &*function.name);
+        inner.or(self.name.as_deref())
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+struct Name<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}

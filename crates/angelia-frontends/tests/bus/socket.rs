@@ -1,0 +1,75 @@
+//! The socket's name in the file system.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use angelia_frontends::bus::listener::{self, BindError};
+use angelia_testkit::bus_peer::BusPeer;
+use serde_json::json;
+
+use crate::stage::{Stage, message};
+
+#[tokio::test]
+async fn only_its_owner_may_use_it() {
+    let stage = Stage::new().await;
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(stage.socket.as_path()), 0o600);
+    assert_eq!(mode(stage.socket.parent().unwrap()), 0o700);
+}
+
+#[tokio::test]
+async fn a_removed_socket_is_bound_again_and_nobody_loses_anything() {
+    let stage = Stage::new().await;
+    let mut receiver = stage.registered("r").await;
+    for _ in 0..2 {
+        fs::remove_file(&stage.socket).unwrap();
+        let mut sender = BusPeer::connect_soon(&stage.socket).await;
+        sender.send(&message("r", "1")).await.unwrap();
+    }
+    assert_eq!(receiver.hear().await["id"], "1");
+}
+
+#[tokio::test]
+async fn a_living_daemon_is_not_displaced_and_a_dead_one_is() {
+    let stage = Stage::new().await;
+    let second = listener::bind(&stage.socket).await;
+    assert!(matches!(second, Err(BindError::Taken(_))), "{second:?}");
+    let mut peer = stage.connect().await;
+    assert_eq!(peer.ask(json!({"type": "ping"})).await["type"], "pong");
+
+    let dead = stage.socket.with_extension("dead");
+    drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+    let bound = listener::bind(&dead).await.unwrap();
+    assert_eq!(bound.path(), dead);
+    drop(bound);
+    assert!(!dead.exists(), "it leaves nothing behind");
+}
+
+#[tokio::test]
+async fn a_daemon_that_took_the_name_is_left_alone_until_it_is_gone() {
+    let stage = Stage::new().await;
+    fs::remove_file(&stage.socket).unwrap();
+    let other = std::os::unix::net::UnixListener::bind(&stage.socket);
+    // We may have been quicker; then there is nothing to see.
+    let Ok(other) = other else { return };
+    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    other.set_nonblocking(true).unwrap();
+    assert!(other.accept().is_ok(), "it has been looked at, and lives");
+    drop(other);
+    let mut peer = loop {
+        let mut peer = BusPeer::connect_soon(&stage.socket).await;
+        if peer.send(&json!({"type": "ping"})).await.is_ok() {
+            break peer;
+        }
+    };
+    assert_eq!(peer.hear().await["type"], "pong");
+}
+
+#[tokio::test]
+async fn closing_the_door_closes_every_connection() {
+    let stage = Stage::new().await;
+    let mut peer = stage.registered("r").await;
+    let patience = std::time::Duration::from_mins(1);
+    assert!(stage.door.tasks.shutdown(patience).await);
+    peer.is_closed().await;
+    assert!(!stage.socket.exists());
+}

@@ -1,0 +1,385 @@
+//! Messages that become turns: which session, when, with what words, and where the answer goes.
+
+use std::{fs, sync::Arc, time::Duration};
+
+use angelia_backends::store::MemoryStore;
+use angelia_core::{
+    engine::{Engine, Limits, Parts},
+    model::{Content, Failure, FailureKind, Origin, SessionSpec, bus::Message},
+    ports::{
+        BoxFuture, Ended, ProfileSummary, Profiles, SendFailure, TurnControl, Wanted,
+        bus::{Delivery, Position},
+    },
+    task::Tasks,
+};
+use angelia_frontends::{
+    bus_context::{Host, HostParts, Pace},
+    bus_rules::{Launcher, LauncherLimits, LiveRules, Reactor},
+};
+use angelia_testkit::puppet::{Puppet, Run, Strings};
+use jiff::tz::TimeZone;
+use tempfile::TempDir;
+use tokio::{sync::mpsc, time::timeout};
+
+use super::{
+    courier,
+    stage::{CountingClock, InboxStrings, Lines, NotedBus, NotedCommands, inbox, message},
+};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+const RULES: &str = "callbacks:\n\
+    - match_type: ask\n  context: true\n\
+    - match_type: help\n  context: true\n  profile: helper\n\
+    - match_type: lost\n  context: true\n  profile: nowhere\n";
+
+struct Stage {
+    engine: Engine,
+    strings: Strings,
+    inbox: InboxStrings,
+    published: mpsc::Receiver<Message>,
+    courier: courier::Stage,
+    lines: Arc<Lines>,
+    tasks: Tasks,
+    next: u64,
+    _folder: TempDir,
+}
+
+/// `nowhere` cannot be had; every other profile is the puppet.
+pub(crate) struct AnyProfile;
+
+impl Profiles for AnyProfile {
+    fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>> {
+        Box::pin(async move {
+            let profile = wanted.profile.unwrap_or_else(|| "default".into());
+            if &*profile == "nowhere" {
+                return Err(Failure::new(
+                    FailureKind::Invalid,
+                    "there is no such profile",
+                ));
+            }
+            let mut spec = SessionSpec::new("puppet", "/project");
+            spec.profile = profile;
+            Ok(spec)
+        })
+    }
+
+    fn list(&self) -> Vec<ProfileSummary> {
+        Vec::new()
+    }
+}
+
+fn stage(interval: Duration) -> Stage {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bus-rules.yaml");
+    fs::write(&path, RULES).unwrap();
+    let (puppet, strings) = Puppet::new();
+    let engine = Engine::new(Parts {
+        store: Arc::new(MemoryStore::new()),
+        clock: Arc::new(CountingClock::default()),
+        executors: vec![puppet],
+        limits: Limits::default(),
+        tasks: Tasks::new(),
+    });
+    let (commands, _asked) = NotedCommands::new();
+    let lines = Arc::<Lines>::default();
+    let (sent, published) = mpsc::channel(64);
+    let courier = courier::stage();
+    let tasks = Tasks::new();
+    let host = Host::new(HostParts {
+        engine: engine.clone(),
+        profiles: Arc::new(AnyProfile),
+        bus: Arc::new(NotedBus {
+            published: sent,
+            known: vec!["alice", "bob"],
+        }),
+        courier: courier.courier.clone(),
+        reactor: Reactor {
+            rules: Arc::new(LiveRules::new(vec![path])),
+            commands: Arc::clone(&commands) as _,
+            launcher: Launcher::new(commands, LauncherLimits::default(), tasks.clone()),
+            screen: Arc::clone(&lines) as _,
+            clock: Arc::new(CountingClock::default()),
+            zone: TimeZone::UTC,
+        },
+        pace: Pace { interval, most: 8 },
+        tasks: tasks.clone(),
+        caller_cwd: None,
+    });
+    let (mut receiving, inbox) = inbox();
+    tasks.spawn_until_stopped(async move {
+        host.serve(&mut receiving).await;
+    });
+    Stage {
+        engine,
+        strings,
+        inbox,
+        published,
+        courier,
+        lines,
+        tasks,
+        next: 0,
+        _folder: folder,
+    }
+}
+
+impl Stage {
+    async fn deliver(&mut self, message: Message, again: bool) -> u64 {
+        self.next += 1;
+        let position = Position(self.next);
+        let delivery = Delivery {
+            position,
+            message,
+            again,
+        };
+        self.inbox.deliver.send(delivery).await.unwrap();
+        position.0
+    }
+
+    async fn ask(&mut self, from: &str, verified: bool, body: &str) -> u64 {
+        self.deliver(message(from, verified, body), false).await
+    }
+
+    async fn run(&self) -> Run {
+        timeout(DEADLINE, self.strings.next_run()).await.unwrap()
+    }
+
+    async fn settled(&mut self) -> (u64, Option<String>) {
+        timeout(DEADLINE, self.inbox.settled.recv())
+            .await
+            .unwrap()
+            .unwrap()
+    }
+
+    async fn reply(&mut self) -> serde_json::Value {
+        let message = timeout(DEADLINE, self.published.recv())
+            .await
+            .unwrap()
+            .unwrap();
+        serde_json::from_slice(&message.envelope).unwrap()
+    }
+}
+
+fn asked(run: &Run) -> String {
+    let text = |content: &Content| match content {
+        Content::Text(text) => text.to_string(),
+        Content::Image { .. } => panic!("only text"),
+    };
+    run.turn.input.iter().map(text).collect()
+}
+
+const SOURCE: &str = "**Source:** bus (endpoint: coder)\n\n";
+
+#[tokio::test]
+async fn a_message_becomes_a_turn_and_the_answer_goes_to_its_sender() {
+    let mut stage = stage(Duration::ZERO);
+    let first = stage
+        .ask("alice", true, r#"{"type":"ask","text":"one?"}"#)
+        .await;
+    let run = stage.run().await;
+    assert_eq!(asked(&run), format!("{SOURCE}one?"));
+    assert_eq!(run.turn.options.origin, Origin::Remote);
+    run.start().await;
+    run.complete("1");
+    let reply = stage.reply().await;
+    assert_eq!(
+        (&reply["to"], &reply["from"]),
+        (&"alice".into(), &"coder".into())
+    );
+    assert_eq!(
+        (&reply["body"]["text"], &reply["body"]["type"]),
+        (&"1".into(), &"reply".into())
+    );
+    assert_eq!(stage.settled().await, (first, None));
+
+    // Told once in a session; and who was not verified is called so.
+    stage
+        .ask("bob", false, r#"{"type":"ask","text":"two?"}"#)
+        .await;
+    let run = stage.run().await;
+    assert_eq!(asked(&run), "[unverified sender: bob] two?");
+    run.complete("2");
+    assert_eq!(stage.reply().await["to"], "bob");
+    assert!(
+        stage.lines.shown().is_empty(),
+        "what an agent is told is not shown"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_is_merged_within_its_channel_and_never_across() {
+    let mut stage = stage(Duration::from_secs(10));
+    let body = |channel: &str, text: &str| {
+        format!(r#"{{"type":"ask","text":"{text}","channel":"chat:{channel}"}}"#)
+    };
+    stage.ask("alice", true, &body("a", "a1")).await;
+    let first = stage.run().await;
+    first.complete("first a");
+    for (channel, text) in [("a", "a2"), ("b", "b1"), ("a", "a3")] {
+        stage.ask("alice", true, &body(channel, text)).await;
+    }
+    let other = stage.run().await;
+    assert_eq!(asked(&other), format!("{SOURCE}b1"));
+    other.complete("answer b");
+    let merged = stage.run().await;
+    assert_eq!(
+        asked(&merged),
+        "[2023-11-14 22:13:20] a2\n\n[2023-11-14 22:13:20] a3"
+    );
+    merged.complete("answer a");
+    for _ in 0..4 {
+        assert_eq!(stage.settled().await.1, None);
+    }
+    let mut got = stage.courier.chat.got();
+    got.sort();
+    let pair = |chat: &str, text: &str| (chat.to_owned(), text.to_owned());
+    assert_eq!(
+        got,
+        [
+            pair("a", "answer a"),
+            pair("a", "first a"),
+            pair("b", "answer b")
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_busy_agent_is_steered_by_its_own_lane_and_queued_by_others() {
+    let mut stage = stage(Duration::ZERO);
+    let one = stage
+        .ask("alice", true, r#"{"type":"ask","text":"one"}"#)
+        .await;
+    let mut run = stage.run().await;
+    run.start().await;
+    let two = stage
+        .ask("alice", true, r#"{"type":"ask","text":"and this"}"#)
+        .await;
+    let control = timeout(DEADLINE, run.io.control.recv())
+        .await
+        .unwrap()
+        .unwrap();
+    let TurnControl::Steer(words) = control else {
+        panic!("{control:?}");
+    };
+    assert_eq!(words, [Content::text("and this")]);
+    assert_eq!(stage.settled().await, (two, None), "it is in the turn");
+
+    let three = stage
+        .ask("bob", true, r#"{"type":"ask","text":"mine"}"#)
+        .await;
+    run.complete("for alice");
+    assert_eq!(stage.reply().await["to"], "alice");
+    assert_eq!(stage.settled().await, (one, None));
+    let run = stage.run().await;
+    assert_eq!(asked(&run), "mine");
+    run.complete("for bob");
+    let reply = stage.reply().await;
+    assert_eq!(
+        (&reply["to"], &reply["body"]["text"]),
+        (&"bob".into(), &"for bob".into())
+    );
+    assert_eq!(stage.settled().await, (three, None));
+}
+
+#[tokio::test]
+async fn a_message_that_comes_again_finds_its_turn() {
+    let mut stage = stage(Duration::ZERO);
+    let question = message("alice", true, r#"{"type":"ask","text":"once?"}"#);
+    stage.deliver(question.clone(), false).await;
+    stage.run().await.complete("once");
+    stage.reply().await;
+    stage.settled().await;
+    let again = stage.deliver(question, true).await;
+    assert_eq!(stage.reply().await["body"]["text"], "once");
+    assert_eq!(stage.settled().await, (again, None));
+    let turns = stage
+        .engine
+        .turns(None, angelia_core::ports::Page::first(9))
+        .await
+        .unwrap();
+    assert_eq!(turns.len(), 1);
+}
+
+#[tokio::test]
+async fn profiles_have_their_own_sessions() {
+    let mut stage = stage(Duration::ZERO);
+    stage
+        .ask("alice", true, r#"{"type":"ask","text":"a"}"#)
+        .await;
+    let one = stage.run().await;
+    stage
+        .ask("alice", true, r#"{"type":"help","text":"b"}"#)
+        .await;
+    let two = stage.run().await;
+    assert_ne!(one.turn.session, two.turn.session);
+    assert_eq!(asked(&two), format!("{SOURCE}b"));
+    let session = stage.engine.session(two.turn.session).await.unwrap();
+    assert_eq!(&*session.spec.profile, "helper");
+}
+
+#[tokio::test]
+async fn failures_are_told_and_kept() {
+    let mut stage = stage(Duration::ZERO);
+    let lost = stage
+        .ask("alice", true, r#"{"type":"lost","text":"a"}"#)
+        .await;
+    let reply = stage.reply().await;
+    assert_eq!(reply["body"]["status"], "failed");
+    assert_eq!(reply["body"]["text"], "(failed: there is no such profile)");
+    let (position, why) = stage.settled().await;
+    assert_eq!(
+        (position, why.as_deref()),
+        (lost, Some("there is no such profile"))
+    );
+
+    stage
+        .ask("alice", true, r#"{"type":"ask","text":"a"}"#)
+        .await;
+    let run = stage.run().await;
+    run.end(Ended::failed(Failure::new(FailureKind::Agent, "it broke")));
+    let reply = stage.reply().await;
+    assert_eq!(reply["body"]["text"], "(failed: it broke)");
+}
+
+#[tokio::test]
+async fn an_answer_without_an_address_is_shown() {
+    let mut stage = stage(Duration::ZERO);
+    let table = [
+        (
+            "stranger",
+            r#"{"type":"ask","text":"a"}"#,
+            "nobody listens as `stranger`",
+        ),
+        (
+            "alice",
+            r#"{"type":"ask","text":"a","channel":"pigeon:1"}"#,
+            "no platform `pigeon`",
+        ),
+    ];
+    for (from, body, why) in table {
+        let position = stage.ask(from, false, body).await;
+        stage.run().await.complete("the answer");
+        assert_eq!(stage.settled().await, (position, None));
+        assert_eq!(stage.lines.shown().last().unwrap(), "the answer");
+        assert!(stage.lines.remarks().last().unwrap().contains(why));
+    }
+    // A line that a rule prints for a channel that refuses it.
+    stage.courier.chat.answers(&[SendFailure::Refused]);
+    let body = r#"{"type":"other","text":"ho","channel":"chat:1"}"#;
+    stage.ask("alice", true, body).await;
+    stage.settled().await;
+    while stage.lines.shown().last().unwrap() != "ho" {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // And for one that nobody knows.
+    stage
+        .ask(
+            "alice",
+            true,
+            r#"{"type":"other","text":"hey","channel":"pigeon"}"#,
+        )
+        .await;
+    stage.settled().await;
+    assert_eq!(stage.lines.shown().last().unwrap(), "hey");
+    assert!(stage.tasks.shutdown(DEADLINE).await);
+}

@@ -1,0 +1,185 @@
+//! `/api/bus`: sending, listing and following over HTTP.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use angelia_backends::store::MemoryStore;
+use angelia_core::{
+    engine::{Engine, Limits, Parts},
+    model::bus::Message,
+    task::Tasks,
+};
+use angelia_frontends::http::{
+    ApiState, BusApi, Caller, Metrics, OwnerToken,
+    dialect::{ModelSettings, Recent},
+    router,
+};
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, StatusCode},
+};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, mpsc};
+use tower::ServiceExt as _;
+
+use super::{
+    context::AnyProfile,
+    stage::{CountingClock, NotedBus},
+};
+
+struct Stage {
+    router: Router,
+    published: mpsc::Receiver<Message>,
+    tasks: Tasks,
+}
+
+fn stage(with_bus: bool) -> Stage {
+    let (sent, published) = mpsc::channel(64);
+    let (heard, _) = broadcast::channel(2);
+    let bus = NotedBus {
+        published: sent,
+        known: vec!["alice"],
+    };
+    let tasks = Tasks::new();
+    let engine = Engine::new(Parts {
+        store: Arc::new(MemoryStore::new()),
+        clock: Arc::new(CountingClock::default()),
+        executors: Vec::new(),
+        limits: Limits::default(),
+        tasks: Tasks::new(),
+    });
+    let state = ApiState {
+        engine,
+        profiles: Arc::new(AnyProfile),
+        token: OwnerToken::new("tok"),
+        version: "1".into(),
+        config_sha256: "c".into(),
+        allowed_hosts: Vec::new(),
+        allowed_origins: Vec::new(),
+        models: ModelSettings::default(),
+        recent: Recent::default(),
+        metrics: Metrics::default(),
+        tasks: tasks.clone(),
+        bus: with_bus.then(|| BusApi {
+            bus: Arc::new(bus),
+            heard,
+            clock: Arc::new(CountingClock::default()),
+        }),
+    };
+    Stage {
+        router: router(Arc::new(state)),
+        published,
+        tasks,
+    }
+}
+
+impl Stage {
+    async fn ask(&self, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
+        let response = self.open(method, path, body).await;
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap())
+    }
+
+    async fn open(&self, method: &str, path: &str, body: Value) -> axum::response::Response {
+        let local: SocketAddr = "127.0.0.1:4376".parse().unwrap();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "127.0.0.1:4376")
+            .header("authorization", "Bearer tok")
+            .extension(Caller::Tcp(local))
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_sent_and_its_fate_told() {
+    let mut stage = stage(true);
+    let body = json!({"to": "bob", "text": "-hi", "type": "ask", "channel": "x:1", "id": "m-7"});
+    let (status, answer) = stage.ask("POST", "/api/bus/messages", body).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    assert_eq!(
+        answer,
+        json!({"id": "m-7", "status": "accepted", "queued": false, "seen": true, "repeated": false})
+    );
+    let message = stage.published.recv().await.unwrap();
+    assert!(!message.verified, "nobody proved the name");
+    let envelope: Value = serde_json::from_slice(&message.envelope).unwrap();
+    assert_eq!(
+        (&envelope["to"], &envelope["from"]),
+        (&json!("bob"), &json!("api"))
+    );
+    assert_eq!(
+        envelope["body"],
+        json!({"text": "-hi", "type": "ask", "channel": "x:1"})
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused() {
+    let mut stage = stage(true);
+    for body in [
+        json!({"text": "hi"}),
+        json!({"to": "", "text": "hi"}),
+        json!({"to": "bob"}),
+        json!({"to": "bob", "text": "a", "body": 1}),
+        json!({"to": "bob", "body": [1], "type": "t"}),
+        json!({"to": "bob", "text": "a", "from": "a\u{1b}b"}),
+        json!({"to": "bob", "text": "a", "colour": "red"}),
+    ] {
+        let (status, answer) = stage.ask("POST", "/api/bus/messages", body.clone()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{body}: {answer}");
+    }
+    assert!(stage.published.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn endpoints_are_a_list_and_no_bus_is_said() {
+    let (status, answer) = stage(true)
+        .ask("GET", "/api/bus/endpoints", Value::Null)
+        .await;
+    assert_eq!(status, StatusCode::OK);
+    let alice = json!({"id": "alice", "listening": false, "session_id": null, "queued": 0});
+    assert_eq!(answer, json!({"data": [alice], "next": null}));
+    for (method, path) in [
+        ("GET", "endpoints"),
+        ("GET", "events"),
+        ("POST", "messages"),
+    ] {
+        let path = format!("/api/bus/{path}");
+        let body = json!({"to": "a", "text": "b"});
+        let (status, answer) = stage(false).ask(method, &path, body).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn messages_can_be_followed_until_the_daemon_stops() {
+    let stage = stage(true);
+    let events = stage.open("GET", "/api/bus/events", Value::Null).await;
+    let mut events = events.into_body();
+    for text in ["one", "two", "three"] {
+        let body = json!({"to": "bob", "text": text});
+        stage.ask("POST", "/api/bus/messages", body).await;
+    }
+    let mut text = String::new();
+    while !text.contains("three") {
+        let frame = tokio::time::timeout(Duration::from_secs(30), events.frame());
+        let data = frame.await.unwrap().unwrap().unwrap().into_data().unwrap();
+        text.push_str(std::str::from_utf8(&data).unwrap());
+    }
+    assert!(
+        text.starts_with("event: lagged\ndata: {\"missed\":1}\n\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("event: message\n") && text.contains("\"verified\":false"),
+        "{text}"
+    );
+    stage.tasks.stop_token().cancel();
+    assert!(events.frame().await.is_none());
+}

@@ -1,0 +1,140 @@
+//! Short ways to write the events of a turn, and pieces as lines.
+
+use std::collections::HashSet;
+
+use angelia_core::model::{
+    BlockId, EventKind, Level, Notice, Outcome, SessionId, Status, TextChannel, ToolCall,
+    ToolClass, ToolId, ToolResult, TurnEvent, TurnId, Usage,
+};
+use angelia_frontends::http::dialect::{Piece, Shown, ShownFrom, Step, View};
+use uuid::Uuid;
+
+pub(crate) fn delta(block: BlockId, text: &str) -> EventKind {
+    EventKind::Delta {
+        block,
+        channel: TextChannel::Answer,
+        text: text.into(),
+    }
+}
+
+pub(crate) fn block(block: BlockId, text: &str) -> EventKind {
+    EventKind::Block {
+        block,
+        channel: TextChannel::Answer,
+        text: text.into(),
+    }
+}
+
+pub(crate) fn thought(block: BlockId, text: &str) -> EventKind {
+    EventKind::Delta {
+        block,
+        channel: TextChannel::Reasoning,
+        text: text.into(),
+    }
+}
+
+pub(crate) fn call(id: &str, name: &str, class: ToolClass) -> EventKind {
+    EventKind::ToolCall(ToolCall {
+        id: ToolId::new(id),
+        name: name.into(),
+        class,
+        input: serde_json::from_str(r#"{"city": "Paris"}"#).unwrap(),
+        title: format!("client: {name}").into(),
+        parent: None,
+    })
+}
+
+pub(crate) fn result(id: &str, ok: bool) -> EventKind {
+    EventKind::ToolResult(ToolResult {
+        id: ToolId::new(id),
+        ok,
+        output: "out".into(),
+    })
+}
+
+pub(crate) fn awaiting() -> EventKind {
+    let text = "waits for the caller's tools";
+    EventKind::Notice(Notice::new(Level::Info, "awaiting_tool_result", text))
+}
+
+pub(crate) fn warning(text: &str) -> EventKind {
+    EventKind::Notice(Notice::new(Level::Warning, "declined", text))
+}
+
+pub(crate) fn used(input_tokens: u64, output_tokens: u64) -> Usage {
+    Usage {
+        input_tokens,
+        output_tokens,
+        ..Usage::default()
+    }
+}
+
+pub(crate) fn finished(status: Status, text: &str) -> EventKind {
+    EventKind::Finished(Outcome {
+        status,
+        text: text.into(),
+        reason: "end_turn".into(),
+        usage: used(30, 12),
+    })
+}
+
+pub(crate) fn view() -> View {
+    View {
+        model: "claude/sonnet".into(),
+        from: ShownFrom::Part(0),
+        tools: HashSet::from(["get_weather".into()]),
+        activity: false,
+        hold: false,
+        max_tokens: None,
+    }
+}
+
+pub(crate) fn numbered(kinds: Vec<EventKind>) -> Vec<TurnEvent> {
+    let numbered = kinds.into_iter().zip(1..);
+    numbered
+        .map(|(kind, seq)| TurnEvent {
+            turn: TurnId::from_uuid(Uuid::from_u128(1)),
+            session: SessionId::from_uuid(Uuid::from_u128(2)),
+            seq,
+            at: "2026-11-15T12:00:00Z".parse().unwrap(),
+            kind,
+        })
+        .collect()
+}
+
+/// Shows events until the answer is over.
+pub(crate) fn show(view: View, kinds: Vec<EventKind>) -> (Vec<Piece>, Step) {
+    let mut shown = Shown::new(view);
+    let mut pieces = Vec::new();
+    for event in numbered(kinds) {
+        let step = shown.event(&event, &mut pieces);
+        if !matches!(step, Step::More) {
+            return (pieces, step);
+        }
+    }
+    (pieces, Step::More)
+}
+
+/// One line for each piece, then how it ended.
+pub(crate) fn lines(view: View, kinds: Vec<EventKind>) -> String {
+    let (pieces, step) = show(view, kinds);
+    let mut lines: Vec<String> = pieces.iter().map(line).collect();
+    lines.push(match step {
+        Step::Failed(failure) => format!("failed: {failure}"),
+        other => format!("{other:?}").to_lowercase(),
+    });
+    lines.join("\n")
+}
+
+fn line(piece: &Piece) -> String {
+    match piece {
+        Piece::Begin(begin) => format!("begin {} part {}", begin.model, begin.part),
+        Piece::Open(block) => format!("open {block:?}"),
+        Piece::More(text) => format!("  {text:?}"),
+        Piece::Close => "close".to_owned(),
+        Piece::End(end) => format!(
+            "end {:?} {} in={} out={}",
+            end.stop, end.status, end.usage.input_tokens, end.usage.output_tokens
+        ),
+    }
+}

@@ -1,0 +1,115 @@
+//! Whatever an agent does, an answer has its form: one beginning, blocks that do not overlap, one
+//! end; and what is shown is what was said.
+
+use angelia_core::model::{EventKind, Failure, FailureKind, Status, ToolClass};
+use angelia_frontends::http::dialect::{Piece, ShownFrom, Step, View};
+use proptest::{collection::vec, prelude::*};
+
+use crate::events::{
+    awaiting, block, call, delta, finished, result, show, thought, used, view, warning,
+};
+
+fn any_event() -> impl Strategy<Value = EventKind> {
+    let id = 0..4_u32;
+    prop_oneof![
+        4 => (id.clone(), "[a-z é]{0,6}").prop_map(|(id, text)| delta(id, &text)),
+        2 => (id.clone(), "[a-z é]{0,6}").prop_map(|(id, text)| block(id, &text)),
+        1 => (id.clone(), "[a-z]{0,6}").prop_map(|(id, text)| thought(id + 10, &text)),
+        1 => id.clone().prop_map(|id| call(&format!("t{id}"), "get_weather", ToolClass::Other)),
+        1 => id.clone().prop_map(|id| call(&format!("o{id}"), "Bash", ToolClass::Execute)),
+        1 => (id, any::<bool>()).prop_map(|(id, ok)| result(&format!("t{id}"), ok)),
+        1 => Just(awaiting()),
+        1 => Just(warning("odd")),
+        1 => (0..100_u64).prop_map(|count| EventKind::Usage(used(count, count))),
+    ]
+}
+
+fn any_end() -> impl Strategy<Value = EventKind> {
+    let status = prop_oneof![
+        Just(Status::Completed),
+        Just(Status::Partial),
+        Just(Status::Interrupted),
+        Just(Status::Failed(Failure::new(FailureKind::Agent, "broke"))),
+    ];
+    (status, "[a-z]{0,4}").prop_map(|(status, text)| finished(status, &text))
+}
+
+fn any_view() -> impl Strategy<Value = View> {
+    (
+        0..3_u32,
+        any::<bool>(),
+        any::<bool>(),
+        proptest::option::of(0..9_u64),
+    )
+        .prop_map(|(part, activity, hold, max_tokens)| View {
+            from: ShownFrom::Part(part),
+            activity,
+            hold,
+            max_tokens,
+            ..view()
+        })
+}
+
+/// Panics unless the pieces are a prefix of a well-formed answer; says whether it is whole.
+fn is_whole(pieces: &[Piece]) -> bool {
+    let mut open = false;
+    let mut ended = false;
+    for (at, piece) in pieces.iter().enumerate() {
+        assert!(!ended, "{pieces:?}");
+        match piece {
+            Piece::Begin(_) => assert_eq!(at, 0, "{pieces:?}"),
+            Piece::Open(_) => {
+                assert!(at > 0 && !open, "{pieces:?}");
+                open = true;
+            }
+            Piece::More(text) => assert!(open && !text.is_empty(), "{pieces:?}"),
+            Piece::Close => {
+                assert!(open, "{pieces:?}");
+                open = false;
+            }
+            Piece::End(_) => {
+                assert!(at > 0 && !open, "{pieces:?}");
+                ended = true;
+            }
+        }
+    }
+    assert!(pieces.is_empty() || matches!(pieces.first(), Some(Piece::Begin(_))));
+    ended
+}
+
+proptest! {
+    #[test]
+    fn an_answer_has_its_form(view in any_view(), mut kinds in vec(any_event(), 0..30), end in any_end()) {
+        kinds.push(end);
+        let (pieces, step) = show(view, kinds);
+        match step {
+            Step::Over | Step::Cut => assert!(is_whole(&pieces)),
+            Step::Failed(_) | Step::Interrupted => assert!(pieces.is_empty()),
+            Step::More => panic!("a turn that finished has no more: {pieces:?}"),
+        }
+    }
+
+    #[test]
+    fn a_text_is_the_same_in_any_pieces(text in "[a-z é\n]{1,40}", cuts in vec(any::<prop::sample::Index>(), 0..6), whole in any::<bool>()) {
+        let letters: Vec<char> = text.chars().collect();
+        let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(letters.len() + 1)).collect();
+        at.extend([0, letters.len()]);
+        at.sort_unstable();
+        let mut kinds: Vec<EventKind> = at
+            .windows(2)
+            .map(|pair| delta(0, &letters[pair[0]..pair[1]].iter().collect::<String>()))
+            .collect();
+        if whole {
+            // As a replay from the store: no deltas.
+            kinds.clear();
+        }
+        kinds.push(block(0, &text));
+        kinds.push(finished(Status::Completed, &text));
+        let (pieces, _) = show(view(), kinds);
+        let shown: String = pieces.iter().map(|piece| match piece {
+            Piece::More(text) => &**text,
+            _ => "",
+        }).collect();
+        assert_eq!(shown, text);
+    }
+}

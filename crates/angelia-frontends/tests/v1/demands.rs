@@ -1,0 +1,83 @@
+//! What must be in an answer is checked, repaired once, and else refused.
+
+use serde_json::{Value, json};
+
+use crate::stage::{Ask, Stage, asked, call, tool, user};
+
+fn schema() -> Value {
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
+    json!({"type": "json_schema", "json_schema": {"name": "out", "schema": schema}})
+}
+
+#[tokio::test]
+async fn a_form_is_checked_and_repaired_once() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("give")]).with("response_format", schema());
+    let answer = stage.send(&ask);
+    let run = stage.run().await;
+    assert!(run.spec.output_schema.is_some());
+    run.say(0, "I think about it.").await;
+    run.complete("{}");
+    let repair = stage.run().await;
+    assert!(
+        asked(&repair).contains("\"a\" is a required property"),
+        "{}",
+        asked(&repair)
+    );
+    repair.complete(r#"{"a": 1}"#);
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.content(), r#"{"a": 1}"#);
+    assert_eq!(stage.opened(), 1);
+}
+
+#[tokio::test]
+async fn what_stays_wrong_is_refused() {
+    for stream in [false, true] {
+        let stage = Stage::new();
+        let ask = Ask::new([user("give")])
+            .with("response_format", json!({"type": "json_object"}))
+            .with("stream", stream);
+        let answer = stage.send(&ask);
+        stage.run().await.complete("no");
+        stage.run().await.complete("still no");
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status, 422, "{answer:?}");
+        assert!(answer.error().contains("not JSON"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_demanded_call_is_instructed_checked_and_repaired() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("weather?")])
+        .with("tools", json!([tool("find")]))
+        .with("tool_choice", "required");
+    let answer = stage.send(&ask);
+    let run = stage.run().await;
+    assert!(asked(&run).starts_with("weather?|["), "{}", asked(&run));
+    run.complete("I would rather not.");
+    let repair = stage.run().await;
+    call(&repair, &["t1"], "find").await;
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.json()["choices"][0]["finish_reason"], "tool_calls");
+
+    let stage = Stage::new();
+    let answer = stage.send(&ask);
+    stage.run().await.complete("no");
+    stage.run().await.complete("no!");
+    assert_eq!(answer.await.unwrap().status, 422);
+}
+
+#[tokio::test]
+async fn no_tools_are_offered_where_none_may_be_called() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("weather?")])
+        .with("tools", json!([tool("find")]))
+        .with("tool_choice", "none");
+    let answer = stage.send(&ask);
+    let run = stage.run().await;
+    assert!(run.spec.caller_tools.is_empty());
+    run.complete("no idea");
+    assert_eq!(answer.await.unwrap().content(), "no idea");
+}

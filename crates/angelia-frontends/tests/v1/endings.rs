@@ -1,0 +1,108 @@
+//! How answers end that do not end well: as an error before anything was shown, in order after it.
+
+use std::time::Duration;
+
+use angelia_core::{
+    model::{Failure, FailureKind, Status},
+    ports::Ended,
+};
+
+use crate::stage::{Ask, DEADLINE, Stage, user};
+
+fn failed(kind: FailureKind) -> Ended {
+    let mut failure = Failure::new(kind, "it broke").with_hint("mend it");
+    failure.retry_after = Some(Duration::from_secs(7));
+    Ended::failed(failure)
+}
+
+#[tokio::test]
+async fn what_fails_before_it_speaks_is_an_error_of_http() {
+    for stream in [false, true] {
+        for (kind, status) in [
+            (FailureKind::RateLimited, 429),
+            (FailureKind::Unavailable, 503),
+            (FailureKind::Agent, 502),
+        ] {
+            let stage = Stage::new();
+            let answer = stage.send(&Ask::new([user("one")]).with("stream", stream));
+            stage.run().await.end(failed(kind));
+            let answer = answer.await.unwrap();
+            assert_eq!(answer.status, status, "{answer:?}");
+            assert_eq!(answer.header("retry-after"), "7");
+            assert_eq!(answer.header("x-angelia-status"), "failed");
+            assert!(answer.error().contains("mend it"), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_fails_after_it_spoke_ends_in_order_and_says_so() {
+    let stage = Stage::new();
+    let answer = stage.send(&Ask::new([user("one")]).streamed());
+    let run = stage.run().await;
+    run.say(0, "so far").await;
+    run.end(failed(FailureKind::Agent));
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        answer.streamed(),
+        "so far\n\n[the turn failed: it broke; mend it]"
+    );
+    assert!(answer.text.ends_with("data: [DONE]\n\n"), "{answer:?}");
+    assert_eq!(answer.trailers["x-angelia-status"], "failed");
+}
+
+#[tokio::test]
+async fn a_failure_that_passes_may_be_tried_again() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("one")]);
+    let answer = stage.send(&ask);
+    stage.run().await.end(failed(FailureKind::Unavailable));
+    let first = answer.await.unwrap();
+    let retry = ask.header("x-stainless-retry-count", "1");
+    let second = stage.turn(&retry, "now it works").await;
+    assert_ne!(first.turn(), second.turn());
+}
+
+#[tokio::test]
+async fn an_answer_is_cut_at_its_ceiling_and_the_turn_ended() {
+    let stage = Stage::new();
+    let answer = stage.send(&Ask::new([user("one")]).with("max_tokens", 2).streamed());
+    let run = stage.run().await;
+    run.say(0, "a long text that goes on and on").await;
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.streamed(), "a long tex");
+    assert!(
+        answer.text.contains("\"finish_reason\":\"length\""),
+        "{answer:?}"
+    );
+    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled())
+        .await
+        .unwrap();
+    run.end(Ended {
+        status: Status::Interrupted,
+        text: None,
+        reason: "interrupted".into(),
+    });
+}
+
+#[tokio::test]
+async fn what_was_cut_is_carried_when_it_goes_on() {
+    let stage = Stage::new();
+    let answer = stage.send(&Ask::new([user("one")]).with("max_tokens", 1).streamed());
+    let run = stage.run().await;
+    run.say(0, "too long").await;
+    let first = answer.await.unwrap();
+    run.end(Ended {
+        status: Status::Interrupted,
+        text: None,
+        reason: "interrupted".into(),
+    });
+    let go_on = Ask::new([
+        user("one"),
+        crate::stage::assistant(&first.streamed()),
+        user("two"),
+    ]);
+    let second = stage.turn(&go_on, "fine").await;
+    assert_ne!(first.session(), second.session());
+}

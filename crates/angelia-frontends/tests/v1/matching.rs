@@ -1,0 +1,233 @@
+//! Which session a stateless request belongs to: the history decides.
+
+use angelia_core::model::SystemPrompt;
+use serde_json::json;
+
+use crate::stage::{Ask, Stage, asked, assistant, everything, key, told, user};
+
+#[tokio::test]
+async fn a_conversation_of_three_turns_is_one_session_and_one_agent() {
+    let stage = Stage::new();
+    let one = stage.turn(&Ask::new([user("one")]), "first").await;
+    assert_eq!(one.content(), "first");
+    assert_eq!(one.header("x-angelia-status"), "completed");
+
+    let two = Ask::new([user("one"), assistant("first"), user("two")]);
+    let answer = stage.send(&two);
+    let run = stage.run().await;
+    assert_eq!(asked(&run), "two", "only what is new is sent");
+    run.say(0, "second").await;
+    run.complete("second");
+    assert_eq!(answer.await.unwrap().session(), one.session());
+
+    // As clients rewrite it: blocks for strings, whitespace trimmed or added, split messages.
+    let three = Ask::new([
+        json!({"role": "user", "content": [{"type": "text", "text": " one\n"}]}),
+        assistant("first "),
+        json!({"role": "user", "content": [{"type": "text", "text": "tw"}, {"type": "text", "text": "o"}]}),
+        json!({"role": "assistant", "content": [{"type": "text", "text": "second"}]}),
+        user("three"),
+    ]);
+    let answer = stage.send(&three.streamed());
+    let run = stage.run().await;
+    assert_eq!(asked(&run), "three");
+    run.say(0, "third").await;
+    run.complete("third");
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.streamed(), "third");
+    assert_eq!(answer.session(), one.session());
+    assert_eq!(answer.trailers["x-angelia-status"], "completed");
+    assert_eq!(stage.opened(), 1);
+}
+
+#[tokio::test]
+async fn what_is_regenerated_branches_with_true_roles() {
+    let stage = Stage::new();
+    let one = stage.turn(&Ask::new([user("one")]), "first").await;
+    let two = Ask::new([user("one"), assistant("first"), user("two")]);
+    let second = stage.turn(&two, "second").await;
+    assert_eq!(second.session(), one.session());
+
+    let answer = stage.send(&two);
+    let run = stage.run().await;
+    assert_eq!(told(&run.spec.history), ["user: one", "assistant: first"]);
+    assert_eq!(asked(&run), "two");
+    run.complete("another second");
+    let branch = answer.await.unwrap();
+    assert_ne!(branch.session(), one.session());
+
+    // Both branches go on, each in its own session.
+    let on = |second: &str| {
+        Ask::new([
+            user("one"),
+            assistant("first"),
+            user("two"),
+            assistant(second),
+            user("3"),
+        ])
+    };
+    let left = stage.turn(&on("second"), "left").await;
+    assert_eq!(left.session(), one.session());
+    let right = stage.turn(&on("another second"), "right").await;
+    assert_eq!(right.session(), branch.session());
+    assert_eq!(stage.opened(), 2);
+}
+
+#[tokio::test]
+async fn a_foreign_history_is_carried_and_an_edited_one_too() {
+    let stage = Stage::new();
+    let foreign = Ask::new([
+        user("a"),
+        assistant("b"),
+        user("c"),
+        assistant("d"),
+        user("e"),
+    ]);
+    let answer = stage.send(&foreign);
+    let run = stage.run().await;
+    let history = ["user: a", "assistant: b", "user: c", "assistant: d"];
+    assert_eq!(told(&run.spec.history), history);
+    assert_eq!(asked(&run), "e");
+    run.complete("f");
+    let first = answer.await.unwrap();
+
+    let edited = Ask::new([
+        user("a"),
+        assistant("B!"),
+        user("c"),
+        assistant("d"),
+        user("e"),
+    ]);
+    let second = stage.turn(&edited, "f").await;
+    assert_ne!(first.session(), second.session());
+}
+
+#[tokio::test]
+async fn callers_never_share_and_an_empty_history_never_matches() {
+    let stage = Stage::with(
+        |models| {
+            models.keys = vec![
+                key("a", "key-a", everything()),
+                key("b", "key-b", everything()),
+            ];
+        },
+        angelia_core::engine::Limits::default(),
+    );
+    let begin = Ask::new([user("one")]);
+    let a = stage.turn(&begin.clone().by("key-a"), "first").await;
+    let again = stage.turn(&begin.clone().by("key-a"), "first").await;
+    assert_ne!(a.session(), again.session());
+    let go_on = Ask::new([user("one"), assistant("first"), user("two")]);
+    let b = stage.turn(&go_on.clone().by("key-b"), "second").await;
+    assert!(![a.session(), again.session()].contains(&b.session()));
+    let owner = stage.turn(&go_on.clone(), "second").await;
+    assert_ne!(owner.session(), b.session());
+    // The most recent of the equal ones.
+    let a2 = stage.turn(&go_on.by("key-a"), "second").await;
+    assert_eq!(a2.session(), again.session());
+}
+
+#[tokio::test]
+async fn names_of_conversations_narrow_the_search() {
+    let stage = Stage::new();
+    let begin = Ask::new([user("one")]);
+    let go_on = Ask::new([user("one"), assistant("first"), user("two")]);
+    for header in [
+        "x-arch-claude-cli-session",
+        "x-claude-code-session-id",
+        "session-id",
+        "thread-id",
+        "x-openwebui-chat-id",
+    ] {
+        let a = stage
+            .turn(&begin.clone().header(header, "a"), "first")
+            .await;
+        let b = stage
+            .turn(&begin.clone().header(header, "b"), "first")
+            .await;
+        let a2 = stage.turn(&go_on.clone().header(header, "a"), "2a").await;
+        let b2 = stage.turn(&go_on.clone().header(header, "b"), "2b").await;
+        assert_eq!(
+            (a.session(), b.session()),
+            (a2.session(), b2.session()),
+            "{header}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_named_session_without_a_history_takes_the_next_turn() {
+    let stage = Stage::new();
+    let named = |text: &str| Ask::new([user(text)]).header("x-angelia-session", "my chat");
+    let one = stage.turn(&named("one"), "first").await;
+    let answer = stage.send(&named("two"));
+    let run = stage.run().await;
+    assert_eq!(asked(&run), "two");
+    run.complete("second");
+    assert_eq!(answer.await.unwrap().session(), one.session());
+    // By our own id as well.
+    let by_id = Ask::new([user("three")]).header("x-angelia-session", one.session());
+    let three = stage.turn(&by_id, "third").await;
+    assert_eq!(three.session(), one.session());
+    let nobody = Ask::new([user("x")]).header("x-angelia-session", &uuid::Uuid::nil().to_string());
+    assert_eq!(stage.ask(&nobody).await.status, 404);
+    assert_eq!(stage.opened(), 1);
+}
+
+#[tokio::test]
+async fn another_prompt_continues_the_conversation_in_another_launch() {
+    let stage = Stage::new();
+    let system = |text: &str| json!({"role": "system", "content": text});
+    let one = Ask::new([system("be brief"), user("one")]);
+    let answer = stage.send(&one);
+    let run = stage.run().await;
+    assert_eq!(run.spec.system, SystemPrompt::Replace("be brief".into()));
+    run.say(0, "first").await;
+    run.complete("first");
+    answer.await.unwrap();
+
+    let two = Ask::new([
+        system("be long"),
+        user("one"),
+        assistant("first"),
+        user("two"),
+    ]);
+    let answer = stage.send(&two);
+    let run = stage.run().await;
+    assert_eq!(run.spec.system, SystemPrompt::Replace("be long".into()));
+    assert_eq!(told(&run.spec.history), ["user: one", "assistant: first"]);
+    assert_eq!(asked(&run), "two");
+    run.complete("second");
+    answer.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_response_is_continued_by_its_name() {
+    let stage = Stage::new();
+    let one = Ask::responses(json!({"model": "puppet/wood", "input": "one"}));
+    let first = stage.turn(&one, "first").await;
+    let id = first.json()["id"].as_str().unwrap().to_owned();
+    let next = |text: &str| {
+        Ask::responses(json!({"model": "puppet/wood", "input": text, "previous_response_id": id}))
+    };
+    let answer = stage.send(&next("two"));
+    let run = stage.run().await;
+    assert_eq!(asked(&run), "two");
+    run.say(0, "second").await;
+    run.complete("second");
+    assert_eq!(answer.await.unwrap().session(), first.session());
+    assert_eq!(stage.opened(), 1);
+
+    // Again from the first: a branch.
+    let answer = stage.send(&next("another two"));
+    let run = stage.run().await;
+    assert_eq!(told(&run.spec.history), ["user: one", "assistant: first"]);
+    assert_eq!(asked(&run), "another two");
+    run.complete("x");
+    assert_ne!(answer.await.unwrap().session(), first.session());
+    let unknown = next("x").with(
+        "previous_response_id",
+        "resp_00000000000000000000000000000000",
+    );
+    assert_eq!(stage.ask(&unknown).await.status, 404);
+}

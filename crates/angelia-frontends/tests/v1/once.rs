@@ -1,0 +1,193 @@
+//! At most once: a request that is sent again gets the turn of the first.
+
+use angelia_core::engine::Limits;
+
+use crate::stage::{Ask, DEADLINE, Stage, assistant, user};
+
+#[tokio::test]
+async fn the_same_key_is_the_same_turn_and_another_input_under_it_a_conflict() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("one")]).header("idempotency-key", "k1");
+    let first = stage.turn(&ask, "done").await;
+    let again = stage.ask(&ask).await;
+    assert_eq!(
+        (again.turn(), again.content()),
+        (first.turn(), "done".to_owned())
+    );
+    let other = Ask::new([user("other")]).header("idempotency-key", "k1");
+    assert_eq!(stage.ask(&other).await.status, 409);
+    let bad = Ask::new([user("x")]).header("idempotency-key", " ");
+    assert_eq!(stage.ask(&bad).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_request_id_counts_with_its_input() {
+    let stage = Stage::new();
+    let ask = |text: &str| Ask::new([user(text)]).header("x-client-request-id", "thread-1");
+    let first = stage.turn(&ask("one"), "done").await;
+    assert_eq!(stage.ask(&ask("one")).await.turn(), first.turn());
+    let other = stage.turn(&ask("two"), "done").await;
+    assert_ne!(other.turn(), first.turn());
+}
+
+#[tokio::test]
+async fn a_marked_retry_attaches_and_an_unmarked_one_does_not() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("one")]);
+    let first = stage.send(&ask.clone().streamed());
+    let run = stage.run().await;
+    run.say(0, "so far").await;
+    let retry = stage.send(
+        &ask.clone()
+            .streamed()
+            .header("x-stainless-retry-count", "1"),
+    );
+    run.say(1, ", and on").await;
+    run.complete("so far, and on");
+    let (first, retry) = (first.await.unwrap(), retry.await.unwrap());
+    assert_eq!(first.turn(), retry.turn());
+    // From the start.
+    assert_eq!(retry.streamed(), "so far, and on");
+    let other = stage.turn(&ask, "again").await;
+    assert_ne!(other.turn(), first.turn());
+}
+
+#[tokio::test]
+async fn a_stream_that_is_asked_for_again_as_a_whole_is_one_turn() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("one")]).header("x-claude-code-session-id", "c1");
+    let first = stage.turn(&ask.clone().streamed(), "done").await;
+    let flipped = stage.ask(&ask).await;
+    assert_eq!(
+        (flipped.turn(), flipped.content()),
+        (first.turn(), "done".to_owned())
+    );
+    // Whoever never streamed asks anew.
+    let plain = Ask::new([user("two")]).header("x-claude-code-session-id", "c1");
+    let one = stage.turn(&plain, "a").await;
+    let two = stage.turn(&plain, "b").await;
+    assert_ne!(one.turn(), two.turn());
+}
+
+#[tokio::test]
+async fn who_leaves_a_stream_ends_its_turn_unless_somebody_comes_back() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("one")]).streamed();
+    let leaving = stage.send_and_leave(&ask);
+    let running = async {
+        let run = stage.run().await;
+        run.say(0, "begin").await;
+        run
+    };
+    let ((), run) = tokio::join!(leaving, running);
+    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled())
+        .await
+        .unwrap();
+    run.complete("interrupted");
+
+    let stage = Stage::with(
+        |models| models.disconnect_grace = std::time::Duration::from_hours(1),
+        Limits::default(),
+    );
+    let leaving = stage.send_and_leave(&ask);
+    let running = async {
+        let run = stage.run().await;
+        run.say(0, "begin").await;
+        run
+    };
+    let ((), run) = tokio::join!(leaving, running);
+    let back = stage.send(&ask.clone().header("x-stainless-retry-count", "1"));
+    run.say(1, " end").await;
+    run.complete("begin end");
+    assert_eq!(back.await.unwrap().streamed(), "begin end");
+}
+
+#[tokio::test]
+async fn who_does_not_stream_lets_it_finish() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("one")]);
+    let waiting = stage.send(&ask);
+    let run = stage.run().await;
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    run.say(0, "done").await;
+    assert!(!run.io.cancel.is_cancelled());
+    run.complete("done");
+    let retry = stage.ask(&ask.header("x-stainless-retry-count", "1")).await;
+    assert_eq!(retry.content(), "done");
+}
+
+#[tokio::test]
+async fn a_busy_named_session_queues_to_its_bound() {
+    let limits = Limits {
+        max_queued_turns: 1,
+        ..Limits::default()
+    };
+    let stage = Stage::with(|_| {}, limits);
+    let ask = |text: &str| Ask::new([user(text)]).header("x-angelia-session", "chat");
+    let first = stage.send(&ask("one"));
+    let run = stage.run().await;
+    let second = stage.send(&ask("two"));
+    // Until the second waits, the third would be the one that waits.
+    let queued = async {
+        loop {
+            let page = angelia_core::ports::Page::first(1);
+            let turns = stage.state.engine.turns(None, page).await.unwrap();
+            if turns[0].state.as_str() == "queued" {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, queued).await.unwrap();
+    let third = stage.ask(&ask("three")).await;
+    assert_eq!(third.status, 429, "{third:?}");
+    run.complete("1");
+    stage.run().await.complete("2");
+    assert_eq!(first.await.unwrap().content(), "1");
+    assert_eq!(second.await.unwrap().content(), "2");
+}
+
+#[tokio::test]
+async fn two_requests_with_one_history_never_mix() {
+    let stage = Stage::new();
+    stage.turn(&Ask::new([user("one")]), "first").await;
+    let ask = |text: &str| Ask::new([user("one"), assistant("first"), user(text)]);
+    let left = stage.send(&ask("left"));
+    let left_run = stage.run().await;
+    let right = stage.send(&ask("right"));
+    let right_run = stage.run().await;
+    right_run.complete("R");
+    left_run.complete("L");
+    let (left, right) = (left.await.unwrap(), right.await.unwrap());
+    assert_eq!(
+        (left.content(), right.content()),
+        ("L".to_owned(), "R".to_owned())
+    );
+    assert_ne!(left.session(), right.session());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_at_the_same_moment_one_continues_and_the_others_branch() {
+    let stage = Stage::new();
+    let first = stage.turn(&Ask::new([user("one")]), "first").await;
+    let ask =
+        |number: usize| Ask::new([user("one"), assistant("first"), user(&number.to_string())]);
+    let answers: Vec<_> = (0..8).map(|number| stage.send(&ask(number))).collect();
+    for _ in 0..8 {
+        let run = stage.run().await;
+        let text = format!("to {}", crate::stage::asked(&run));
+        run.complete(&text);
+    }
+    let mut sessions = std::collections::HashSet::new();
+    for (number, answer) in answers.into_iter().enumerate() {
+        let answer = tokio::time::timeout(DEADLINE, answer)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(answer.content(), format!("to {number}"));
+        sessions.insert(answer.session().to_owned());
+    }
+    assert_eq!(sessions.len(), 8);
+    assert!(sessions.contains(first.session()));
+}

@@ -1,0 +1,151 @@
+//! A client of the bus that speaks frames and nothing else, for tests of the daemon.
+
+#![expect(clippy::panic, reason = "a check fails by panicking")]
+
+use std::{io, path::Path, time::Duration};
+
+use angelia_wire::frame::{self, Frame, Frames};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+    time::timeout,
+};
+
+/// Generous: the machine may be busy with other things.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// One connection.
+#[derive(Debug)]
+pub struct BusPeer {
+    pub stream: UnixStream,
+    frames: Frames,
+}
+
+impl BusPeer {
+    pub async fn connect(socket: &Path) -> io::Result<Self> {
+        Ok(Self {
+            stream: UnixStream::connect(socket).await?,
+            // More than anybody may send us.
+            frames: Frames::new(11 * 1024 * 1024),
+        })
+    }
+
+    /// Waits until a daemon is there.
+    pub async fn connect_soon(socket: &Path) -> Self {
+        let connected = timeout(PATIENCE, async {
+            loop {
+                match Self::connect(socket).await {
+                    Ok(peer) => return peer,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            }
+        });
+        let Ok(peer) = connected.await else {
+            panic!("nobody listens on {}", socket.display());
+        };
+        peer
+    }
+
+    pub async fn send(&mut self, frame: &Value) -> io::Result<()> {
+        self.send_bytes(&encoded([frame])).await
+    }
+
+    pub async fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await
+    }
+
+    /// The next frame; `None` when the daemon has closed the connection.
+    pub async fn next(&mut self) -> io::Result<Option<Value>> {
+        loop {
+            if let Some(frame) = self.frames.next() {
+                let Frame::Whole(json) = frame else {
+                    return Err(io::Error::other("a frame that is too long"));
+                };
+                return Ok(Some(serde_json::from_slice(json)?));
+            }
+            if self.stream.read_buf(self.frames.buffer()).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next frame, which must come.
+    pub async fn hear(&mut self) -> Value {
+        match timeout(PATIENCE, self.next()).await {
+            Ok(Ok(Some(frame))) => frame,
+            other => panic!("no frame: {other:?}"),
+        }
+    }
+
+    /// The next frame of this type; others are passed over.
+    pub async fn hear_of(&mut self, kind: &str) -> Value {
+        loop {
+            let frame = self.hear().await;
+            if frame["type"] == kind {
+                return frame;
+            }
+        }
+    }
+
+    /// Sends, and hears the answer.
+    pub async fn ask(&mut self, frame: Value) -> Value {
+        if let Err(error) = self.send(&frame).await {
+            panic!("{frame}: {error}");
+        }
+        self.hear().await
+    }
+
+    /// The daemon closes the connection, in order or not.
+    pub async fn is_closed(&mut self) {
+        match timeout(PATIENCE, self.next()).await {
+            Ok(Ok(None) | Err(_)) => {}
+            other => panic!("it should be closed: {other:?}"),
+        }
+    }
+
+    /// Nothing comes now.
+    pub async fn hears_nothing(&mut self) {
+        if let Ok(heard) = timeout(Duration::from_millis(100), self.next()).await {
+            panic!("it should hear nothing: {heard:?}");
+        }
+    }
+}
+
+/// Frames as Python writes them: a blank after each colon and comma.
+pub fn encoded<'a>(frames: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for value in frames {
+        let mut json = Vec::new();
+        let mut serializer = serde_json::Serializer::with_formatter(&mut json, Spaced);
+        if let Err(error) = serde::Serialize::serialize(value, &mut serializer) {
+            panic!("{value}: {error}");
+        }
+        frame::put(&mut bytes, &json);
+    }
+    bytes
+}
+
+struct Spaced;
+
+impl serde_json::ser::Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+}

@@ -1,0 +1,255 @@
+//! An open agent, and turns run on it by hand: for tests of one executor, which know what to expect.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use angelia_core::{
+    model::{
+        ApprovalRequest, Content, Decision, EventKind, Failure, NativeSessionId, Notice, Origin,
+        SessionId, SessionSpec, Started, Status, TextChannel, ToolCall, ToolResult, Turn, TurnId,
+        TurnOptions, Usage, Verdict,
+    },
+    ports::{Agent, Emitted, Ended, EventSender, Executor, Opening, TurnControl, TurnIo},
+};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Nothing in a test takes longer, also on a busy machine.
+pub const DEADLINE: Duration = Duration::from_secs(50);
+
+/// An open agent.
+pub struct Session {
+    id: SessionId,
+    pub agent: Box<dyn Agent>,
+}
+
+type Watch = Box<dyn FnMut(&Emitted, &Hands) + Send>;
+
+/// What a watcher of a turn can do to it.
+#[derive(Clone, Debug)]
+pub struct Hands {
+    pub control: mpsc::Sender<TurnControl>,
+    pub cancel: CancellationToken,
+}
+
+impl Hands {
+    pub fn decide(&self, request: &ApprovalRequest, verdict: Verdict) {
+        let decision = Decision::new(verdict, "test");
+        let key = Arc::clone(&request.key);
+        self.tell(TurnControl::Decide { key, decision });
+    }
+
+    pub fn tell(&self, control: TurnControl) {
+        self.control.try_send(control).unwrap();
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub async fn open(
+        executor: &dyn Executor,
+        spec: &SessionSpec,
+        native: Option<&NativeSessionId>,
+    ) -> Result<Self, Failure> {
+        let id = SessionId::from_uuid(Uuid::now_v7());
+        let opening = Opening {
+            session: id,
+            spec,
+            native,
+        };
+        let agent = timeout(DEADLINE, executor.open(opening)).await.unwrap()?;
+        Ok(Self { id, agent })
+    }
+
+    pub async fn say(&mut self, text: &str) -> Heard {
+        self.turn(
+            Origin::Owner,
+            vec![Content::text(text)],
+            Box::new(|_, _| {}),
+        )
+        .await
+    }
+
+    pub async fn say_remotely(&mut self, text: &str) -> Heard {
+        self.turn(
+            Origin::Remote,
+            vec![Content::text(text)],
+            Box::new(|_, _| {}),
+        )
+        .await
+    }
+
+    pub async fn say_watched(
+        &mut self,
+        text: &str,
+        watch: impl FnMut(&Emitted, &Hands) + Send + 'static,
+    ) -> Heard {
+        self.turn(Origin::Owner, vec![Content::text(text)], Box::new(watch))
+            .await
+    }
+
+    pub async fn turn(&mut self, origin: Origin, input: Vec<Content>, mut watch: Watch) -> Heard {
+        let turn = Turn {
+            id: TurnId::from_uuid(Uuid::now_v7()),
+            session: self.id,
+            input,
+            options: TurnOptions {
+                can_ask: true,
+                ..TurnOptions::new(origin)
+            },
+        };
+        let (sender, mut events) = mpsc::channel::<Vec<Emitted>>(64);
+        let (control, receiver) = mpsc::channel(64);
+        let cancel = CancellationToken::new();
+        let io = TurnIo {
+            events: EventSender::new(sender),
+            control: receiver,
+            cancel: cancel.clone(),
+        };
+        let hands = Hands { control, cancel };
+        let emitted = Mutex::new(Vec::new());
+        let listen = async {
+            while let Some(batch) = events.recv().await {
+                for one in batch {
+                    watch(&one, &hands);
+                    emitted.lock().unwrap().push(one);
+                }
+            }
+        };
+        let both = async { tokio::join!(self.agent.run(&turn, io), listen) };
+        let Ok((ended, ())) = timeout(DEADLINE, both).await else {
+            let emitted = emitted.lock().unwrap();
+            panic!(
+                "the turn of {:?} does not end; so far {emitted:#?}",
+                turn.input
+            );
+        };
+        Heard {
+            emitted: emitted.into_inner().unwrap(),
+            ended,
+        }
+    }
+
+    pub async fn close(self) {
+        self.agent.close(Duration::from_secs(4)).await;
+    }
+}
+
+/// Everything that came out of a turn.
+#[derive(Debug)]
+pub struct Heard {
+    pub emitted: Vec<Emitted>,
+    pub ended: Ended,
+}
+
+impl Heard {
+    pub fn events(&self) -> impl Iterator<Item = &EventKind> {
+        self.emitted.iter().filter_map(|one| match one {
+            Emitted::Event(event) => Some(event),
+            _ => None,
+        })
+    }
+
+    /// The text of a turn that completed.
+    pub fn text(&self) -> &str {
+        assert_eq!(self.ended.status, Status::Completed, "{self:#?}");
+        self.ended.text.as_deref().unwrap()
+    }
+
+    pub fn failure(&self) -> &Failure {
+        match self.ended.status.failure() {
+            Some(failure) => failure,
+            None => panic!("it did not fail: {self:#?}"),
+        }
+    }
+
+    pub fn deltas(&self) -> String {
+        self.events()
+            .filter_map(|event| match event {
+                EventKind::Delta {
+                    channel: TextChannel::Answer,
+                    text,
+                    ..
+                } => Some(&**text),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn started(&self) -> &Started {
+        self.events()
+            .find_map(|event| match event {
+                EventKind::Started(started) => Some(started),
+                _ => None,
+            })
+            .unwrap()
+    }
+
+    pub fn native(&self) -> NativeSessionId {
+        self.started().native_session_id.clone().unwrap()
+    }
+
+    pub fn usage(&self) -> &Usage {
+        self.events()
+            .filter_map(|event| match event {
+                EventKind::Usage(usage) => Some(usage),
+                _ => None,
+            })
+            .last()
+            .unwrap()
+    }
+
+    pub fn tool_calls(&self) -> Vec<&ToolCall> {
+        self.events()
+            .filter_map(|event| match event {
+                EventKind::ToolCall(call) => Some(call),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn tool_results(&self) -> Vec<&ToolResult> {
+        self.events()
+            .filter_map(|event| match event {
+                EventKind::ToolResult(result) => Some(result),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn notices(&self) -> Vec<&Notice> {
+        self.events()
+            .filter_map(|event| match event {
+                EventKind::Notice(notice) => Some(notice),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn asked(&self) -> Vec<&ApprovalRequest> {
+        self.emitted
+            .iter()
+            .filter_map(|one| match one {
+                Emitted::Ask(request) => Some(request),
+                _ => None,
+            })
+            .collect()
+    }
+}

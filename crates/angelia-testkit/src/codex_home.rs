@@ -1,0 +1,83 @@
+//! A private `CODEX_HOME` whose model is the scripted one.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+/// The variable that holds the key of the scripted model, where one is needed.
+pub const KEY: &str = "SCRIPTED_MODEL_KEY";
+
+/// A model of the program's own catalogue that has ordinary tools.
+pub const MODEL: &str = "gpt-5.5";
+
+/// Whom the model wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// Whoever sends [`KEY`].
+    Key,
+    /// Whoever has logged in with `codex login`; nobody has.
+    Account,
+}
+
+/// Makes the folder; `more` is added to its config.toml.
+pub fn make(folder: PathBuf, base_url: &str, login: Login, more: &str) -> io::Result<PathBuf> {
+    fs::create_dir_all(&folder)?;
+    let login = match login {
+        Login::Key => format!("env_key = \"{KEY}\""),
+        Login::Account => "requires_openai_auth = true".to_owned(),
+    };
+    let config = format!(
+        "model = \"{MODEL}\"\n\
+         model_provider = \"scripted\"\n\
+         check_for_update_on_startup = false\n\
+         [model_providers.scripted]\n\
+         name = \"Scripted\"\n\
+         base_url = \"{base_url}/v1\"\n\
+         wire_api = \"responses\"\n\
+         request_max_retries = 1\n\
+         stream_max_retries = 1\n\
+         {login}\n\
+         {more}"
+    );
+    fs::write(folder.join("config.toml"), config)?;
+    Ok(folder)
+}
+
+/// Gives [`MODEL`] room for more than any test says, by a catalogue that has nothing else.
+pub fn widen(folder: &Path) -> io::Result<()> {
+    let model = json!({
+        "slug": MODEL, "display_name": "Scripted", "description": "", "priority": 1,
+        "visibility": "list", "supported_in_api": true, "supported_reasoning_levels": [],
+        "supports_reasoning_summaries": false, "support_verbosity": false,
+        "supports_parallel_tool_calls": false, "experimental_supported_tools": [],
+        "base_instructions": "You are scripted.", "shell_type": "unified_exec",
+        "apply_patch_tool_type": "freeform", "input_modalities": ["text", "image"],
+        "truncation_policy": {"mode": "tokens", "limit": 10_000},
+        "context_window": 100_000_000, "max_context_window": 100_000_000,
+    });
+    let catalogue = folder.join("models.json");
+    fs::write(&catalogue, json!({"models": [model]}).to_string())?;
+    let config = folder.join("config.toml");
+    let rest = fs::read_to_string(&config)?;
+    let first = format!(
+        "model_catalog_json = {:?}\n",
+        catalogue.display().to_string()
+    );
+    fs::write(config, first + &rest)
+}
+
+/// Is there a record of this conversation?
+pub fn has_record(folder: &Path, thread: &str) -> bool {
+    has_name(&folder.join("sessions"), thread)
+}
+
+/// A file or folder below whose name contains the text.
+fn has_name(folder: &Path, text: &str) -> bool {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| {
+        entry.file_name().to_string_lossy().contains(text) || has_name(&entry.path(), text)
+    })
+}

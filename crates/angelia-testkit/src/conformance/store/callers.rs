@@ -1,0 +1,134 @@
+//! Callers who are not the owner, and turns that wait for a quota.
+
+use angelia_core::{
+    model::{EventKind, Outcome, Status, TurnRecord, TurnState, Usage},
+    ports::{HistoryNote, StoreError},
+};
+
+use super::{
+    StoreFixture,
+    samples::{event, outcome, owned_session, plain_turn, time},
+};
+
+fn note(turn: &TurnRecord, hash: u8, seq: u64) -> HistoryNote {
+    HistoryNote {
+        hash: [hash; 32],
+        session: turn.session,
+        turn: turn.id,
+        seq,
+        at: time(40),
+    }
+}
+
+pub async fn a_conversation_is_found_by_what_it_looks_like(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let (first, second) = (plain_turn(lease.session), plain_turn(lease.session));
+    for turn in [&first, &second] {
+        store.create_turn(&lease, turn).await.unwrap();
+    }
+    let notes = [note(&first, 1, 4), note(&first, 1, 9), note(&second, 1, 2)];
+    for note in &notes {
+        store.note_history(note).await.unwrap();
+        // Said twice, it is still one.
+        store.note_history(note).await.unwrap();
+    }
+    store.note_history(&note(&second, 2, 7)).await.unwrap();
+    let newest_first: Vec<_> = notes.iter().rev().cloned().collect();
+    assert_eq!(store.with_history([1; 32], 9).await.unwrap(), newest_first);
+    let one = store.with_history([1; 32], 1).await.unwrap();
+    assert_eq!(one, newest_first[..1]);
+    assert_eq!(store.with_history([3; 32], 9).await.unwrap(), []);
+    // It goes with its session.
+    store.release(lease.clone()).await.unwrap();
+    store.delete_session(lease.session).await.unwrap();
+    assert_eq!(store.with_history([1; 32], 9).await.unwrap(), []);
+}
+
+pub async fn a_history_belongs_to_a_turn(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let note = note(&plain_turn(lease.session), 1, 1);
+    let missing = store.note_history(&note).await;
+    assert!(
+        matches!(missing, Err(StoreError::NotFound("turn"))),
+        "{missing:?}"
+    );
+}
+
+pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let lease = owned_session(&*store).await;
+    let paid = async |caller: Option<&str>, created_at, cost_usd| {
+        let mut turn = plain_turn(lease.session);
+        turn.options.caller = caller.map(Into::into);
+        turn.options.max_cost_usd = cost_usd;
+        turn.created_at = time(created_at);
+        store.create_turn(&lease, &turn).await.unwrap();
+        let stored = store.turn(turn.id).await.unwrap().unwrap();
+        assert_eq!(stored.options, turn.options);
+        let usage = Usage {
+            cost_usd,
+            ..Usage::default()
+        };
+        let outcome = Outcome {
+            usage,
+            ..outcome(Status::Completed)
+        };
+        let last = event(&turn, 1, EventKind::Finished(outcome));
+        let append = store.append(&lease, vec![last]).await.unwrap();
+        append.await.unwrap();
+    };
+    paid(Some("a"), 10, Some(0.5)).await;
+    paid(Some("a"), 20, Some(0.25)).await;
+    paid(Some("a"), 21, None).await;
+    paid(Some("b"), 20, Some(8.0)).await;
+    paid(None, 20, Some(16.0)).await;
+    for (caller, since, expected) in [
+        ("a", 0, 0.75),
+        ("a", 20, 0.25),
+        ("a", 22, 0.0),
+        ("b", 0, 8.0),
+        ("nobody", 0, 0.0),
+    ] {
+        let spent = store.spent(caller, time(since)).await.unwrap();
+        assert!((spent - expected).abs() < 1e-9, "{caller} {since}: {spent}");
+    }
+}
+
+pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
+    let store = fixture.open();
+    let (lease, other) = (owned_session(&*store).await, owned_session(&*store).await);
+    let mut parked = plain_turn(lease.session);
+    parked.options.can_park = true;
+    store.create_turn(&lease, &parked).await.unwrap();
+    parked.state = TurnState::Parked {
+        resumes_at: time(90),
+    };
+    let set = store.set_turn_state(&lease, parked.id, &parked.state);
+    set.await.unwrap();
+    let mut elsewhere = plain_turn(other.session);
+    elsewhere.state = TurnState::Parked {
+        resumes_at: time(91),
+    };
+    store.create_turn(&other, &elsewhere).await.unwrap();
+    let ids = |turns: Vec<TurnRecord>| turns.iter().map(|turn| turn.id).collect::<Vec<_>>();
+    for lease in [&lease, &other] {
+        store.release(lease.clone()).await.unwrap();
+    }
+    let all = store.parked_turns(None).await.unwrap();
+    assert_eq!(all[0].state, parked.state);
+    assert_eq!(all[0].options, parked.options);
+    assert_eq!(ids(all), [parked.id, elsewhere.id]);
+    let one = store.parked_turns(Some(other.session)).await.unwrap();
+    assert_eq!(ids(one), [elsewhere.id]);
+    assert!(store.lost_turns().await.unwrap().is_empty());
+    // Back at work it is no longer parked, and could be lost again.
+    let lease = store.acquire(lease.session).await.unwrap();
+    let set = store.set_turn_state(&lease, parked.id, &TurnState::Running);
+    set.await.unwrap();
+    let parked_now = store.parked_turns(Some(lease.session)).await.unwrap();
+    assert!(parked_now.is_empty());
+    store.release(lease).await.unwrap();
+    assert_eq!(ids(store.lost_turns().await.unwrap()), [parked.id]);
+}

@@ -1,0 +1,100 @@
+//! A line becomes a message. Whatever the bytes are, nothing panics and nothing is guessed.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::message::{ErrorObject, Id, Incoming};
+
+/// Why a line is no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    #[error("the line is not JSON")]
+    NotJson,
+    #[error("the line is JSON, but not a message: it has neither a method nor an answer")]
+    NotAMessage,
+    #[error("the id of the message is neither a text nor a whole number")]
+    BadId,
+}
+
+/// `null` is something that was said, so only what is absent is `None`.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
+}
+
+/// One line, without its end.
+pub fn decode(line: &[u8]) -> Result<Incoming<'_>, DecodeError> {
+    let envelope: Envelope<'_> = match serde_json::from_slice(line) {
+        Ok(envelope) => envelope,
+        Err(error) if error.is_data() => return Err(DecodeError::NotAMessage),
+        Err(_) => return Err(DecodeError::NotJson),
+    };
+    let id = envelope.id.filter(|id| id.get() != "null");
+    let id: Option<Id<'_>> = id
+        .map(|id| serde_json::from_str(id.get()))
+        .transpose()
+        .map_err(|_| DecodeError::BadId)?;
+    if let Some(method) = envelope.method {
+        let method: Text<'_> =
+            serde_json::from_str(method.get()).map_err(|_| DecodeError::NotAMessage)?;
+        let (method, params) = (method.0, envelope.params);
+        return Ok(match id {
+            Some(id) => Incoming::Request { id, method, params },
+            None => Incoming::Notification { method, params },
+        });
+    }
+    // An answer with both is a failure: somebody wrote down what went wrong.
+    let error = envelope.error.filter(|error| error.get() != "null");
+    let result = match (error, envelope.result) {
+        (Some(error), _) => Err(error_object(error)),
+        (None, Some(result)) if id.is_some() => Ok(result),
+        _ => return Err(DecodeError::NotAMessage),
+    };
+    Ok(Incoming::Response { id, result })
+}
+
+/// Borrowed where it holds no escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct LooseError<'a> {
+    #[serde(default)]
+    code: Option<i64>,
+    #[serde(borrow, default)]
+    message: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+}
+
+/// A failure in another shape is still a failure: then its whole text is the message.
+fn error_object(error: &RawValue) -> ErrorObject<'_> {
+    let loose: Option<LooseError<'_>> = serde_json::from_str(error.get()).ok();
+    match loose {
+        Some(LooseError {
+            code,
+            message: Some(message),
+            data,
+        }) => ErrorObject {
+            code: code.unwrap_or_default(),
+            message,
+            data,
+        },
+        _ => ErrorObject::new(0, error.get()),
+    }
+}

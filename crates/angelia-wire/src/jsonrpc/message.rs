@@ -1,0 +1,90 @@
+//! The parts of a message.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What ties an answer to its request. Each side counts its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Id<'a> {
+    Number(i64),
+    Text(#[serde(borrow)] Cow<'a, str>),
+}
+
+impl Id<'_> {
+    pub fn into_owned(self) -> Id<'static> {
+        match self {
+            Self::Number(number) => Id::Number(number),
+            Self::Text(text) => Id::Text(text.into_owned().into()),
+        }
+    }
+}
+
+impl From<i64> for Id<'_> {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl<'a> From<&'a str> for Id<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl fmt::Display for Id<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// One message of a peer.
+#[derive(Clone, Debug)]
+pub enum Incoming<'a> {
+    /// It wants an answer.
+    Request {
+        id: Id<'a>,
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    Notification {
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    /// It answers.
+    Response {
+        /// `None`: it could not read what it answers.
+        id: Option<Id<'a>>,
+        result: Result<&'a RawValue, ErrorObject<'a>>,
+    },
+}
+
+/// Why a request was not done.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErrorObject<'a> {
+    pub code: i64,
+    pub message: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<&'a RawValue>,
+}
+
+impl<'a> ErrorObject<'a> {
+    pub fn new(code: i64, message: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+}
+
+impl fmt::Display for ErrorObject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}

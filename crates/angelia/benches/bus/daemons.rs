@@ -1,0 +1,112 @@
+//! The two daemons.
+
+use std::{
+    fs,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use angelia_testkit::{isolated::Isolated, programs};
+use anyhow::{Context as _, Result, bail};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Ours,
+    Theirs,
+}
+
+impl Whose {
+    pub(crate) const BOTH: [Self; 2] = [Self::Theirs, Self::Ours];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "angelia",
+            Self::Theirs => "hermes-bus",
+        }
+    }
+}
+
+/// Running, until it is dropped.
+pub(crate) struct Daemon {
+    child: Child,
+    place: Isolated,
+    pub(crate) whose: Whose,
+}
+
+impl Daemon {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "starting the programs is what is measured"
+    )]
+    pub(crate) fn start(whose: Whose) -> Result<Self> {
+        let place = Isolated::new()?;
+        // Theirs expects it to be there.
+        fs::create_dir(place.root().join("hermes"))?;
+        let mut command = match whose {
+            Whose::Ours => {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_angelia"));
+                command.args(["bus", "run"]);
+                command
+            }
+            Whose::Theirs => {
+                let server = "target/python/hermes/bin/hermes-bus-server";
+                let server = programs::workspace().join(server);
+                if !server.exists() {
+                    bail!("{} is missing; run `cargo xtask setup`", server.display());
+                }
+                Command::new(server)
+            }
+        };
+        let child = command
+            .env_clear()
+            .envs(place.environment())
+            .env("HERMES_BUS_ROOT", place.root().join("hermes"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let daemon = Self {
+            child,
+            place,
+            whose,
+        };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while UnixStream::connect(daemon.socket()).is_err() {
+            if Instant::now() > deadline {
+                bail!("{} does not start", whose.name());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(daemon)
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.place.root().join("hermes/hermes-bus.sock")
+    }
+
+    /// Processor time so far.
+    pub(crate) fn processor(&self) -> Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let rest = stat.rsplit(')').next().context("an odd stat")?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
+        Ok(Duration::from_millis(ticks * 10))
+    }
+
+    /// Resident memory in kilobytes.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().nth(1));
+        Ok(number.context("no memory")?.parse()?)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}

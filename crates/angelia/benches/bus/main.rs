@@ -1,0 +1,63 @@
+//! The bus beside hermes-bus, with one and the same client, in one run:
+//! `cargo xtask bench bus [--rounds N] [--only throughput|alone|paced|stalled|endpoints]`.
+//!
+//! - [`daemons`]: ours and theirs, each in a folder of its own.
+//! - [`client`]: sends and receives; asks for `accepted` where the daemon knows it.
+//! - [`measures`]: what is measured. [`figures`]: what came out, beside what it should be.
+//!
+//! Ours says `accepted` when a message is synced to disk; theirs says nothing and keeps nothing.
+//! Every measure takes turns between the two, so what the machine does meanwhile meets both.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "nobody reads more than four digits of a figure"
+)]
+
+mod client;
+mod daemons;
+mod figures;
+mod measures;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::figures::Figures;
+
+const PARTS: [&str; 5] = ["throughput", "alone", "paced", "stalled", "endpoints"];
+
+fn main() -> Result<()> {
+    let mut rounds = 3;
+    let mut only = None;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            // Cargo adds it.
+            "--bench" => {}
+            "--rounds" => rounds = arguments.next().context("how many?")?.parse()?,
+            "--only" => only = arguments.next(),
+            other => bail!("{other:?} is not an option: --rounds N, --only {PARTS:?}"),
+        }
+    }
+    let wants = |part: &str| only.as_deref().is_none_or(|only| only == part);
+    let mut figures = Figures::default();
+    for round in 1..=rounds {
+        println!("round {round} of {rounds}");
+        if wants("throughput") {
+            measures::throughput(&mut figures)?;
+        }
+        if wants("alone") {
+            measures::one_at_a_time(&mut figures)?;
+        }
+        if wants("paced") {
+            measures::paced(&mut figures)?;
+        }
+        if wants("stalled") {
+            measures::stalled(&mut figures)?;
+        }
+    }
+    if wants("endpoints") {
+        measures::many_endpoints(&mut figures)?;
+    }
+    figures.print();
+    Ok(())
+}

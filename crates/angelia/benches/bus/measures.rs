@@ -1,0 +1,201 @@
+//! What is measured.
+
+use std::{
+    io::Write as _,
+    path::Path,
+    sync::mpsc::sync_channel,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    client::{Client, Heard, message},
+    daemons::{Daemon, Whose},
+    figures::Figures,
+};
+
+const THROUGHPUT: usize = 100_000;
+/// Sent and not yet accepted.
+const WINDOW: usize = 4096;
+const ALONE: usize = 3000;
+const PACED: usize = 300;
+const ENDPOINTS: usize = 10_000;
+
+/// One sender, one receiver, as fast as it goes.
+pub(crate) fn throughput(figures: &mut Figures) -> Result<()> {
+    for whose in Whose::BOTH {
+        let daemon = Daemon::start(whose)?;
+        let before = daemon.processor()?;
+        let took = pipelined(&daemon.socket(), whose == Whose::Ours)?;
+        let used = daemon.processor()?.saturating_sub(before);
+        let name = whose.name();
+        figures.add(
+            &format!("{name}: pipelined, msg/s"),
+            THROUGHPUT as f64 / took.as_secs_f64(),
+        );
+        let each = used.as_secs_f64() * 1e6 / THROUGHPUT as f64;
+        figures.add(&format!("{name}: processor per message, µs"), each);
+    }
+    Ok(())
+}
+
+fn pipelined(socket: &Path, asks: bool) -> Result<Duration> {
+    let mut receiver = Client::registered(socket, "r", false)?;
+    let sender = Client::registered(socket, "s", asks)?;
+    let frames: Vec<Vec<u8>> = (0..THROUGHPUT)
+        .map(|n| message("r", &n.to_string()))
+        .collect();
+    let batches: Vec<(usize, Vec<u8>)> = frames
+        .chunks(128)
+        .map(|part| (part.len(), part.concat()))
+        .collect();
+    let all_there = thread::spawn(move || -> Result<Instant> {
+        receiver.until(Heard {
+            messages: THROUGHPUT,
+            accepted: 0,
+        })?;
+        Ok(Instant::now())
+    });
+    let start = Instant::now();
+    let mut writing = sender.stream.try_clone()?;
+    let mut reading = sender;
+    let (room, granted) = sync_channel::<usize>(WINDOW);
+    // The daemon that does not answer gives no leave to go on; its socket alone slows us down.
+    let answers = thread::spawn(move || -> Result<()> {
+        let mut left = if asks { THROUGHPUT } else { 0 };
+        while left > 0 {
+            let heard = reading.read()?.accepted;
+            left -= heard;
+            if heard > 0 && room.send(heard).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    let mut out: usize = 0;
+    for (count, batch) in batches {
+        while asks && out + count > WINDOW {
+            out -= granted.recv().context("no answers any more")?;
+        }
+        writing.write_all(&batch)?;
+        out += count;
+    }
+    drop(granted);
+    let end = all_there
+        .join()
+        .map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
+    answers
+        .join()
+        .map_err(|_| anyhow::anyhow!("the sender panicked"))??;
+    Ok(end - start)
+}
+
+/// One message at a time, each waited for until it is synced.
+pub(crate) fn one_at_a_time(figures: &mut Figures) -> Result<()> {
+    let daemon = Daemon::start(Whose::Ours)?;
+    let mut sender = Client::registered(&daemon.socket(), "s", true)?;
+    let start = Instant::now();
+    for number in 0..ALONE {
+        sender
+            .stream
+            .write_all(&message("r", &number.to_string()))?;
+        sender.until(Heard {
+            messages: 0,
+            accepted: 1,
+        })?;
+    }
+    let rate = ALONE as f64 / start.elapsed().as_secs_f64();
+    figures.add("angelia: one at a time, msg/s", rate);
+    Ok(())
+}
+
+/// A hundred messages a second: from the sender's write until the receiver has it.
+pub(crate) fn paced(figures: &mut Figures) -> Result<()> {
+    for whose in Whose::BOTH {
+        let daemon = Daemon::start(whose)?;
+        let samples = delivery(&daemon, "p", Duration::from_millis(10))?;
+        let name = whose.name();
+        figures.add(&format!("{name}: 100 msg/s, p50 ms"), at(&samples, 0.50));
+        figures.add(&format!("{name}: 100 msg/s, p99 ms"), at(&samples, 0.99));
+    }
+    Ok(())
+}
+
+/// `run` keeps the ids of two runs apart: a repeat would not be delivered.
+fn delivery(daemon: &Daemon, run: &str, gap: Duration) -> Result<Vec<f64>> {
+    let socket = daemon.socket();
+    let mut receiver = Client::registered(&socket, "paced", false)?;
+    let mut sender = Client::registered(&socket, "pacer", daemon.whose == Whose::Ours)?;
+    let mut samples = Vec::with_capacity(PACED);
+    for number in 0..PACED {
+        let frame = message("paced", &format!("{run}{number}"));
+        let start = Instant::now();
+        sender.stream.write_all(&frame)?;
+        receiver.until(Heard {
+            messages: 1,
+            accepted: 0,
+        })?;
+        samples.push(start.elapsed().as_secs_f64() * 1e3);
+        thread::sleep(gap.saturating_sub(start.elapsed()));
+    }
+    samples.sort_by(f64::total_cmp);
+    Ok(samples)
+}
+
+fn at(sorted: &[f64], part: f64) -> f64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a place in a list"
+    )]
+    let place = (part * (sorted.len() - 1) as f64).round() as usize;
+    sorted[place]
+}
+
+/// The same pair of clients, while an endpoint beside them has stopped reading and is sent to.
+pub(crate) fn stalled(figures: &mut Figures) -> Result<()> {
+    let daemon = Daemon::start(Whose::Ours)?;
+    let calm = delivery(&daemon, "calm", Duration::from_millis(2))?;
+    let socket = daemon.socket();
+    let _stalled = Client::registered(&socket, "stalled", false)?;
+    let mut flood = Client::connect(&socket)?;
+    for number in 0..5000 {
+        flood
+            .stream
+            .write_all(&message("stalled", &number.to_string()))?;
+    }
+    let beside = delivery(&daemon, "beside", Duration::from_millis(2))?;
+    figures.add("angelia: nobody stalled, p99 ms", at(&calm, 0.99));
+    figures.add("angelia: one stalled, p99 ms", at(&beside, 0.99));
+    Ok(())
+}
+
+pub(crate) fn many_endpoints(figures: &mut Figures) -> Result<()> {
+    raise_limits()?;
+    let daemon = Daemon::start(Whose::Ours)?;
+    figures.add("angelia: idle, MB", daemon.memory()? as f64 / 1024.0);
+    let mut held = Vec::with_capacity(ENDPOINTS);
+    for number in 0..ENDPOINTS {
+        held.push(Client::registered(
+            &daemon.socket(),
+            &format!("endpoint-{number}"),
+            true,
+        )?);
+    }
+    figures.add(
+        "angelia: 10,000 endpoints, MB",
+        daemon.memory()? as f64 / 1024.0,
+    );
+    Ok(())
+}
+
+fn raise_limits() -> Result<()> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit)?;
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! One connection to a running bus, for commands.
+
+use std::{io, path::Path, time::Duration};
+
+use angelia_frontends::bus::MAX_FRAME;
+use angelia_wire::frame::{self, Frame, Frames};
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+    time::timeout,
+};
+
+/// What the daemon adds to a message may make it a little longer.
+const SLACK: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Line {
+    stream: UnixStream,
+    frames: Frames,
+}
+
+impl Line {
+    pub(crate) async fn connect(socket: &Path) -> io::Result<Self> {
+        Ok(Self {
+            stream: UnixStream::connect(socket).await?,
+            frames: Frames::new(MAX_FRAME + SLACK),
+        })
+    }
+
+    pub(crate) async fn say(&mut self, words: &Value) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        frame::put(&mut bytes, words.to_string().as_bytes());
+        self.stream.write_all(&bytes).await
+    }
+
+    /// The next frame; an end is an error.
+    pub(crate) async fn hear(&mut self) -> io::Result<Bytes> {
+        loop {
+            match self.frames.next() {
+                Some(Frame::Whole(frame)) => return Ok(Bytes::copy_from_slice(frame)),
+                Some(Frame::TooLong { .. }) => {
+                    return Err(io::Error::other("the bus sent a frame that is too long"));
+                }
+                None => {}
+            }
+            if self.stream.read_buf(self.frames.buffer()).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Asks one thing. Daemons that do not know the question say nothing.
+    pub(crate) async fn ask(&mut self, question: &Value, patience: Duration) -> io::Result<Value> {
+        self.say(question).await?;
+        let answer = timeout(patience, self.hear()).await;
+        let answer = answer.map_err(|_silence| io::Error::from(io::ErrorKind::TimedOut))??;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+}

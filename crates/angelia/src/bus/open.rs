@@ -1,0 +1,197 @@
+//! Opens the bus of this home: its log, its socket, its pid files. Whoever has them is the daemon;
+//! nobody is displaced.
+
+use std::{
+    fs,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use angelia_backends::bus::{BusLimits, LocalBus, OpenBusError};
+use angelia_core::{
+    ports::{Bus, Clock},
+    task::Tasks,
+};
+use angelia_frontends::bus::{
+    Door, DoorLimits,
+    listener::{self, BindError, Bound},
+};
+use angelia_frontends::http::BusApi;
+use tokio::sync::broadcast;
+
+use super::pid_file::{self, PidFile, Taken};
+use crate::{
+    assemble::App,
+    cli::error::{CommandError, Exit},
+    clock::SystemClock,
+};
+
+/// Messages that those who watch the bus from inside may be behind.
+const HEARD: usize = 1024;
+
+/// An open bus that nobody can reach yet.
+pub(crate) struct OpenBus {
+    pub(crate) bus: Arc<dyn Bus>,
+    pub(crate) door: Door,
+    bound: Option<Bound>,
+    pid_files: Vec<PidFile>,
+}
+
+/// Where programs that know hermes-bus look.
+pub(crate) fn socket(app: &App) -> Result<PathBuf, CommandError> {
+    let root = app.environment.hermes_bus_root().ok_or_else(|| {
+        let what =
+            "there is no place for the bus's socket: neither HERMES_BUS_ROOT nor HOME is set";
+        CommandError::new(Exit::Config, what)
+    })?;
+    Ok(root.join("hermes-bus.sock"))
+}
+
+pub(crate) fn held(pid: Option<u32>) -> CommandError {
+    let who = pid.map_or(String::new(), |pid| format!(" (process {pid})"));
+    let what = format!("the bus is already running{who}");
+    CommandError::new(Exit::TryLater, what)
+        .with_hint("use the running one, or stop it with `angelia bus stop`")
+}
+
+/// `alone`: not inside `angelia serve`.
+pub(crate) async fn open(app: &App, tasks: &Tasks, alone: bool) -> Result<OpenBus, CommandError> {
+    app.home.prepare()?;
+    raise_limits();
+    let mut pid_files = Vec::new();
+    if alone {
+        pid_files.push(take(&app.home.bus_pid())?);
+    }
+    let settings = app.config.bus();
+    let socket = if settings.hermes_socket {
+        let socket = socket(app)?;
+        let run = socket.with_file_name("run");
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&run);
+        made.map_err(|error| {
+            CommandError::internal(format!("cannot make {}: {error}", run.display()))
+        })?;
+        pid_files.push(take(&run.join("busd.pid"))?);
+        Some(socket)
+    } else {
+        None
+    };
+    let bound = match &socket {
+        Some(socket) => Some(bind(socket).await?),
+        None => None,
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let bus = open_log(app, Arc::clone(&clock)).await?;
+    let door = Door {
+        bus: Arc::clone(&bus),
+        clock,
+        tasks: tasks.clone(),
+        heard: broadcast::channel(HEARD).0,
+        limits: DoorLimits::default(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    Ok(OpenBus {
+        bus,
+        door,
+        bound,
+        pid_files,
+    })
+}
+
+fn take(path: &Path) -> Result<PidFile, CommandError> {
+    match pid_file::take(path) {
+        Ok(Taken::Ours(file)) => Ok(file),
+        Ok(Taken::By(pid)) => Err(held(pid)),
+        Err(error) => {
+            let what = format!("cannot write {}: {error}", path.display());
+            Err(CommandError::internal(what))
+        }
+    }
+}
+
+async fn bind(socket: &Path) -> Result<Bound, CommandError> {
+    listener::bind(socket).await.map_err(|error| match error {
+        BindError::Taken(_) => CommandError::new(Exit::TryLater, error.to_string())
+            .with_hint("it is not ours: stop it with its own `hermes-busd stop`"),
+        BindError::Failed { .. } => CommandError::new(Exit::Unavailable, error.to_string())
+            .with_hint(
+                "choose another folder with HERMES_BUS_ROOT, or set bus.hermes_socket: false",
+            ),
+    })
+}
+
+async fn open_log(app: &App, clock: Arc<dyn Clock>) -> Result<Arc<dyn Bus>, CommandError> {
+    let settings = app.config.bus();
+    let limits = BusLimits {
+        message_ttl: settings.message_ttl.duration(),
+        max_queued: settings.max_queued.0 as usize,
+        dedupe_window: settings.dedupe_window.duration(),
+    };
+    let folder = app.home.bus();
+    let opened = tokio::task::spawn_blocking(move || LocalBus::open(&folder, limits, clock));
+    let opened = opened.await.map_err(CommandError::internal)?;
+    opened.map_err(|error| match error {
+        OpenBusError::Held(_) => CommandError::new(Exit::TryLater, error.to_string()),
+        OpenBusError::Failed { .. } => CommandError::new(Exit::Internal, error.to_string()),
+    })
+}
+
+/// Every endpoint is a connection.
+fn raise_limits() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the number of connections stays limited");
+    }
+}
+
+/// Inside `angelia serve`, which goes on without a bus that it cannot have, and says so.
+pub(crate) async fn for_serve(app: &App, tasks: &Tasks) -> Option<OpenBus> {
+    match open(app, tasks, false).await {
+        Ok(bus) => Some(bus),
+        Err(error) => {
+            tracing::warn!("going on without the bus: {error}");
+            None
+        }
+    }
+}
+
+impl OpenBus {
+    /// For callers over HTTP.
+    pub(crate) fn api(&self) -> BusApi {
+        BusApi {
+            bus: Arc::clone(&self.bus),
+            heard: self.door.heard.clone(),
+            clock: Arc::clone(&self.door.clock),
+        }
+    }
+
+    /// Opens the door. The pid files are held until this is dropped.
+    #[must_use]
+    pub(crate) fn serve(self) -> RunningBus {
+        if let Some(bound) = self.bound {
+            tracing::info!("the bus listens on {}", bound.path().display());
+            listener::serve(bound, self.door);
+        }
+        RunningBus {
+            bus: self.bus,
+            _pid_files: self.pid_files,
+        }
+    }
+}
+
+pub(crate) struct RunningBus {
+    bus: Arc<dyn Bus>,
+    _pid_files: Vec<PidFile>,
+}
+
+impl RunningBus {
+    /// After the door's tasks have ended.
+    pub(crate) async fn close(self) {
+        self.bus.close().await;
+    }
+}

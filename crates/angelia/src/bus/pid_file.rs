@@ -1,0 +1,105 @@
+//! A file with the number of a process, locked as long as that process lives. Only the lock says
+//! that it lives; the number is for people, and for signals.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+/// Held; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct PidFile {
+    file: File,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Ours(PidFile),
+    /// By a living process, of this number if it has written it.
+    By(Option<u32>),
+}
+
+/// Takes the file, unless a living process has it.
+pub(crate) fn take(path: &Path) -> io::Result<Taken> {
+    loop {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(Taken::By(number(&mut file))),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Whoever had it may have removed it between the two.
+        if !is_same(&file, path) {
+            continue;
+        }
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())?;
+        return Ok(Taken::Ours(PidFile {
+            file,
+            path: path.to_path_buf(),
+        }));
+    }
+}
+
+/// The living process that has the file, if there is one.
+pub(crate) fn holder(path: &Path) -> Option<u32> {
+    let mut file = File::open(path).ok()?;
+    // Shared, so that two who ask at once do not take each other for the holder.
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => number(&mut file),
+        Ok(()) | Err(TryLockError::Error(_)) => None,
+    }
+}
+
+fn number(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn is_same(file: &File, path: &Path) -> bool {
+    let (Ok(ours), Ok(named)) = (file.metadata(), fs::metadata(path)) else {
+        return false;
+    };
+    (ours.dev(), ours.ino()) == (named.dev(), named.ino())
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if is_same(&self.file, &self.path) {
+            let _gone = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_counts_and_not_the_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bus.pid");
+        fs::write(&path, "garbage").unwrap();
+        assert_eq!(holder(&path), None);
+        let Taken::Ours(held) = take(&path).unwrap() else {
+            panic!("nobody has it");
+        };
+        assert_eq!(holder(&path), Some(std::process::id()));
+        let second = take(&path).unwrap();
+        assert!(matches!(second, Taken::By(Some(_))), "{second:?}");
+        drop(held);
+        assert!(!path.exists());
+        assert!(matches!(take(&path).unwrap(), Taken::Ours(_)));
+    }
+}

@@ -1,0 +1,75 @@
+//! `angelia bus dead …`: messages that nobody received in time, or that were refused.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::DeadCommand;
+use crate::{
+    assemble::App,
+    bus::{line::Line, open},
+    cli::{
+        error::{CommandError, Exit},
+        print,
+    },
+};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) async fn run(app: &App, command: DeadCommand) -> Result<Exit, CommandError> {
+    let socket = open::socket(app)?;
+    let mut line = Line::connect(&socket).await.map_err(|error| {
+        let what = format!("the bus cannot be reached at {}: {error}", socket.display());
+        CommandError::new(Exit::Unavailable, what).with_hint("start it with `angelia bus start`")
+    })?;
+    match command {
+        DeadCommand::List { limit, json } => list(&mut line, limit, json).await,
+        DeadCommand::Resend { numbers } => each(&mut line, "resend", &numbers).await,
+        DeadCommand::Discard { numbers } => each(&mut line, "discard", &numbers).await,
+    }
+}
+
+async fn ask(line: &mut Line, question: Value) -> Result<Value, CommandError> {
+    let answer = line.ask(&question, PATIENCE).await;
+    let answer = answer.map_err(|error| {
+        CommandError::new(Exit::Failed, format!("the bus does not answer: {error}"))
+    })?;
+    if answer["type"] == "rejected" {
+        let why = answer["detail"].as_str().unwrap_or("it gave no reason");
+        return Err(CommandError::new(
+            Exit::Failed,
+            format!("the bus refused: {why}"),
+        ));
+    }
+    Ok(answer)
+}
+
+async fn list(line: &mut Line, limit: usize, as_json: bool) -> Result<Exit, CommandError> {
+    let answer = ask(line, json!({"type": "dead_letters", "limit": limit})).await?;
+    let letters = answer["letters"].as_array().map_or(&[][..], Vec::as_slice);
+    if letters.is_empty() && !as_json {
+        return print::line("there are no dead letters");
+    }
+    for letter in letters {
+        if as_json {
+            print::line(&letter.to_string())?;
+            continue;
+        }
+        print::line(&format!(
+            "{}  {}  to {}  from {}: {}",
+            letter["position"],
+            letter["at"].as_str().unwrap_or_default(),
+            letter["to"].as_str().unwrap_or_default(),
+            letter["message"]["from"].as_str().unwrap_or("nobody"),
+            letter["reason"].as_str().unwrap_or_default(),
+        ))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn each(line: &mut Line, what: &str, numbers: &[u64]) -> Result<Exit, CommandError> {
+    for number in numbers {
+        ask(line, json!({"type": what, "position": number})).await?;
+    }
+    Ok(Exit::Done)
+}

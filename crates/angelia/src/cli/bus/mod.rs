@@ -1,0 +1,106 @@
+//! `angelia bus …`, also as `hermes-busd` and `hermes-bus-server`.
+//!
+//! - `service`: start, stop, restart; `status`: how it is.
+//! - `listen`: receive under a name, following the rules.
+//! - `dead`: messages that could not be delivered.
+
+mod dead;
+mod listen;
+mod service;
+mod status;
+
+use std::{path::PathBuf, sync::Arc};
+
+use clap::{Args, Subcommand};
+
+use super::{
+    error::{CommandError, Exit},
+    notify::NotifyArgs,
+};
+use crate::{assemble::App, bus::alone};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BusCommand {
+    /// Start the bus in the background, and wait until it is ready.
+    Start,
+    /// Stop a bus that runs alone.
+    Stop,
+    /// Stop it, then start it.
+    Restart,
+    /// Whether it runs, who listens, what waits; exit 1 when it does not run.
+    Status {
+        #[arg(long)]
+        json: bool,
+    },
+    /// Be the bus, in the foreground.
+    Run {
+        /// Leave the terminal, and say on standard output when it is ready.
+        #[arg(long, hide = true)]
+        detached: bool,
+    },
+    /// Receive messages under a name, and follow the rules for them.
+    Listen(ListenArgs),
+    /// Send one message; the same as `angelia notify`.
+    Send(NotifyArgs),
+    /// Messages that nobody received in time, or that were refused.
+    #[command(subcommand)]
+    Dead(DeadCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListenArgs {
+    /// The name to receive under.
+    pub(super) endpoint: String,
+    /// Print the messages as they are, one JSON object per line, and follow no rules.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// If the name is taken, take `NAME-2`, `NAME-3` … instead of displacing who has it.
+    #[arg(long)]
+    pub(super) suffix: bool,
+    /// Protects the name, or proves the right to a protected one; read from this file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadCommand {
+    /// The newest dead letters.
+    List {
+        #[arg(short = 'n', long, default_value_t = 20)]
+        limit: usize,
+        /// Print JSON, one object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Send dead letters again.
+    Resend {
+        #[arg(required = true)]
+        numbers: Vec<u64>,
+    },
+    /// Forget dead letters.
+    Discard {
+        #[arg(required = true)]
+        numbers: Vec<u64>,
+    },
+}
+
+pub(crate) async fn run(
+    app: &Arc<App>,
+    config: Option<&std::path::Path>,
+    command: BusCommand,
+) -> Result<Exit, CommandError> {
+    match command {
+        BusCommand::Start => service::start(app, config).await,
+        BusCommand::Stop => service::stop(app).await,
+        BusCommand::Restart => {
+            service::stop(app).await?;
+            service::start(app, config).await
+        }
+        BusCommand::Status { json } => status::run(app, json).await,
+        BusCommand::Run { detached } => alone::run(app, detached).await,
+        BusCommand::Listen(args) => listen::run(app, args).await,
+        BusCommand::Dead(command) => dead::run(app, command).await,
+        // Dispatched before a configuration is read: a sender needs none.
+        BusCommand::Send(_) => Ok(Exit::Done),
+    }
+}

@@ -1,0 +1,193 @@
+//! Starting and stopping a bus that runs alone. Nobody is displaced, nothing is orphaned, and what
+//! is printed is so.
+
+use std::{ffi::OsString, fs, io, path::Path, time::Duration};
+
+use angelia_executors::process::detached::{self, Started};
+use angelia_frontends::bus::listener;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::{Instant, sleep};
+
+use super::status::{Found, find};
+use crate::{
+    assemble::App,
+    bus::{alone::READY, open, pid_file},
+    cli::{
+        error::{CommandError, Exit},
+        print,
+    },
+};
+
+/// A log larger than this is put aside at a start.
+const LOG: u64 = 512 * 1024;
+
+/// For a bus to end in order.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// For one that was started at the same moment to say its number.
+const SAID: Duration = Duration::from_secs(5);
+const STEP: Duration = Duration::from_millis(20);
+
+pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, CommandError> {
+    if let Found::Ours { pid, inside_serve } = find(app).await? {
+        return already(app, pid, inside_serve).await;
+    }
+    app.home.prepare()?;
+    let program = std::env::current_exe().map_err(CommandError::internal)?;
+    let mut args: Vec<OsString> = vec!["bus".into(), "run".into(), "--detached".into()];
+    if let Some(config) = config {
+        let config = std::path::absolute(config).map_err(CommandError::internal)?;
+        args.extend(["--config".into(), config.into()]);
+    }
+    let log_path = app.home.bus_log();
+    let (log, begin) = open_log(&log_path).map_err(|error| {
+        CommandError::internal(format!("cannot write {}: {error}", log_path.display()))
+    })?;
+    let started = tokio::task::spawn_blocking(move || detached::start(&program, &args, log));
+    let started = started.await.map_err(CommandError::internal)?;
+    match started.map_err(CommandError::internal)? {
+        Started::Says(word) if word == READY => {
+            let pid = pid_file::holder(&app.home.bus_pid());
+            let socket = open::socket(app)?;
+            print::line(&format!(
+                "the bus is running (process {}), on {}",
+                pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
+                socket.display()
+            ))
+        }
+        Started::Says(word) => Err(CommandError::internal(format!(
+            "the bus said `{word}` instead of that it is ready"
+        ))),
+        Started::Ended(status) => {
+            // Somebody else may have started one at the same moment, and not said so yet.
+            let deadline = Instant::now() + SAID;
+            while status.code() == Some(75) && Instant::now() < deadline {
+                if let Found::Ours { pid, inside_serve } = find(app).await? {
+                    return already(app, pid, inside_serve).await;
+                }
+                sleep(STEP).await;
+            }
+            let words = last_words(&log_path, begin);
+            let exit = match status.code() {
+                Some(75) => Exit::TryLater,
+                Some(78) => Exit::Config,
+                Some(69) => Exit::Unavailable,
+                _ => Exit::Failed,
+            };
+            Err(CommandError::new(
+                exit,
+                format!("the bus did not start: {words}"),
+            ))
+        }
+    }
+}
+
+/// It is ready when it answers.
+async fn already(app: &App, pid: u32, inside_serve: bool) -> Result<Exit, CommandError> {
+    let socket = open::socket(app)?;
+    let deadline = Instant::now() + GRACE;
+    while !listener::is_answered(&socket).await {
+        if Instant::now() > deadline {
+            let what = format!("the bus (process {pid}) is there and does not answer");
+            return Err(CommandError::new(Exit::TryLater, what)
+                .with_hint("`angelia bus status` tells more"));
+        }
+        sleep(STEP).await;
+    }
+    let place = if inside_serve {
+        "inside `angelia serve`, "
+    } else {
+        ""
+    };
+    print::line(&format!(
+        "the bus is already running ({place}process {pid})"
+    ))
+}
+
+fn open_log(path: &Path) -> io::Result<(fs::File, u64)> {
+    if fs::metadata(path).is_ok_and(|log| log.len() > LOG) {
+        fs::rename(path, path.with_extension("log.1"))?;
+    }
+    let log = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)?;
+    let begin = log.metadata()?.len();
+    Ok((log, begin))
+}
+
+fn last_words(path: &Path, begin: u64) -> String {
+    let log = fs::read(path).unwrap_or_default();
+    let begin = usize::try_from(begin).unwrap_or(0).min(log.len());
+    let words = String::from_utf8_lossy(&log[begin..]);
+    let words = words.trim();
+    if words.is_empty() {
+        format!("it said nothing; see {}", path.display())
+    } else {
+        words.to_owned()
+    }
+}
+
+pub(super) async fn stop(app: &App) -> Result<Exit, CommandError> {
+    match find(app).await? {
+        Found::Nobody => print::line("the bus is not running"),
+        Found::Stranger => {
+            let socket = open::socket(app)?;
+            let what = format!("{} belongs to a daemon that is not ours", socket.display());
+            Err(CommandError::new(Exit::Failed, what).with_hint("stop it with its own command"))
+        }
+        Found::Ours {
+            pid,
+            inside_serve: true,
+        } => {
+            let what = format!("the bus runs inside `angelia serve` (process {pid})");
+            Err(CommandError::new(Exit::Failed, what).with_hint("stop that to stop the bus"))
+        }
+        Found::Ours { pid, .. } => {
+            end(app, pid).await?;
+            print::line(&format!("the bus has stopped (process {pid})"))
+        }
+    }
+}
+
+/// In order, then by force. The lock on its pid file says when it has ended.
+async fn end(app: &App, pid: u32) -> Result<(), CommandError> {
+    let path = app.home.bus_pid();
+    for signal in [Signal::TERM, Signal::KILL] {
+        if pid_file::holder(&path) != Some(pid) {
+            return Ok(());
+        }
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let Some(number) = number else {
+            break;
+        };
+        if let Err(error) = kill_process(number, signal)
+            && error != rustix::io::Errno::SRCH
+        {
+            let what = format!("cannot stop process {pid}: {error}");
+            return Err(CommandError::new(Exit::Failed, what));
+        }
+        let deadline = Instant::now() + GRACE;
+        while Instant::now() < deadline {
+            if pid_file::holder(&path) != Some(pid) {
+                clear_away(app).await;
+                return Ok(());
+            }
+            sleep(STEP).await;
+        }
+    }
+    let what = format!("the bus (process {pid}) does not end");
+    Err(CommandError::new(Exit::Failed, what))
+}
+
+/// What a killed one has left.
+async fn clear_away(app: &App) {
+    if let Ok(socket) = open::socket(app)
+        && !listener::is_answered(&socket).await
+    {
+        let _gone = fs::remove_file(&socket);
+    }
+    if pid_file::holder(&app.home.bus_pid()).is_none() {
+        let _gone = fs::remove_file(app.home.bus_pid());
+    }
+}

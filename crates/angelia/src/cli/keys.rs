@@ -1,0 +1,255 @@
+//! `angelia keys`: who else may use the model APIs. The keys live in the configuration, as hashes;
+//! a key itself is shown once, when it is made.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use angelia_executors::process::mark;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    args::KeysCommand,
+    error::{CommandError, Exit},
+    print,
+};
+use crate::config::{
+    Config, Environment, Home, KeyFields, KeyHash, KeyProfiles, is_key_name, new_token, with_key,
+    without_key,
+};
+
+const RESTART: &str = "`angelia serve` knows it after its next start";
+
+pub(crate) fn run(
+    command: &KeysCommand,
+    environment: &Environment,
+    file: Option<&Path>,
+) -> Result<Exit, CommandError> {
+    let home = Home::of(environment)?;
+    let config = Config::load(environment, &home, file, &[])?;
+    let file = File {
+        path: file.map_or_else(|| home.config_file(), Path::to_path_buf),
+        home,
+        environment,
+        explicit: file,
+    };
+    match command {
+        KeysCommand::List { json } => list(&config, *json),
+        KeysCommand::Add {
+            name,
+            profiles,
+            agent_mode,
+            max_cost_usd_per_day,
+        } => {
+            not_an_agent(environment)?;
+            let wish = Wish {
+                name,
+                profiles,
+                agent_mode: *agent_mode,
+                max_cost_usd_per_day: *max_cost_usd_per_day,
+            };
+            add(&config, &file, &wish)
+        }
+        KeysCommand::Revoke { name } => {
+            not_an_agent(environment)?;
+            revoke(&file, name)
+        }
+    }
+}
+
+/// An agent must not give itself, or anybody, a way in.
+fn not_an_agent(environment: &Environment) -> Result<(), CommandError> {
+    let mark = environment.non_empty(mark::VARIABLE);
+    if mark.is_none_or(|mark| mark == mark::RELEASED) {
+        return Ok(());
+    }
+    let message = "an agent's process cannot change who may call";
+    Err(CommandError::new(Exit::Failed, message)
+        .with_hint("do it yourself, in a terminal that no agent has started"))
+}
+
+struct Wish<'a> {
+    name: &'a str,
+    profiles: &'a [String],
+    agent_mode: bool,
+    max_cost_usd_per_day: Option<f64>,
+}
+
+fn add(config: &Config, file: &File<'_>, wish: &Wish<'_>) -> Result<Exit, CommandError> {
+    if !is_key_name(wish.name) {
+        let message = format!("`{}` cannot be the name of a key", wish.name);
+        return Err(CommandError::usage(message).with_hint("use letters, digits, `_`, `-` and `.`"));
+    }
+    if named(config, wish.name).is_some() {
+        let message = format!("there is a key `{}` already", wish.name);
+        return Err(CommandError::usage(message)
+            .with_hint("choose another name, or revoke the old one first"));
+    }
+    let key = format!("angelia-{}", new_token());
+    let hash = KeyHash(Sha256::digest(key.as_bytes()).into());
+    let mut item = vec![
+        format!("name: {}", wish.name),
+        format!("sha256: \"{}\"", hash.hex()),
+    ];
+    if !wish.profiles.is_empty() {
+        let quoted = wish.profiles.iter().map(|name| format!("{name:?}"));
+        let quoted: Vec<String> = quoted.collect();
+        item.push(format!("profiles: [{}]", quoted.join(", ")));
+    }
+    if wish.agent_mode {
+        item.push("agent_mode: true".to_owned());
+    }
+    if let Some(limit) = wish.max_cost_usd_per_day {
+        item.push(format!("max_cost_usd_per_day: {limit}"));
+    }
+    let text = file.read()?;
+    let changed = with_key(&text, &item).map_err(|error| {
+        let by_hand = item.join("\n    ");
+        CommandError::new(Exit::Config, error.to_string()).with_hint(format!(
+            "write the file with `http:` and `keys:` on lines of their own; the key would be\n  - {by_hand}"
+        ))
+    })?;
+    file.write(&changed, |config| {
+        named(config, wish.name).is_some_and(|key| key.sha256 == hash)
+    })?;
+    if wish.agent_mode && !config.http().agent_mode {
+        print::note("agents that act on this machine stay closed until `http.agent_mode: true`");
+    }
+    print::note(&format!(
+        "the key `{}`, shown this once; {RESTART}:",
+        wish.name
+    ));
+    print::line(&key)
+}
+
+fn revoke(file: &File<'_>, name: &str) -> Result<Exit, CommandError> {
+    let text = file.read()?;
+    let changed = without_key(&text, name)
+        .map_err(|error| CommandError::new(Exit::Config, error.to_string()))?;
+    let Some(changed) = changed else {
+        let message = format!("there is no key `{name}`");
+        return Err(CommandError::usage(message).with_hint("`angelia keys list` shows them"));
+    };
+    file.write(&changed, |config| named(config, name).is_none())?;
+    print::note("a running `angelia serve` accepts it until its next start");
+    print::line(&format!("revoked `{name}`"))
+}
+
+fn list(config: &Config, json: bool) -> Result<Exit, CommandError> {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        name: &'a str,
+        profiles: &'a KeyProfiles,
+        agent_mode: bool,
+        max_cost_usd_per_day: Option<f64>,
+    }
+    let mut out = Vec::new();
+    for key in &config.http().keys {
+        let key = &key.0;
+        let row = Row {
+            name: &key.name,
+            profiles: &key.profiles,
+            agent_mode: key.agent_mode,
+            max_cost_usd_per_day: key.max_cost_usd_per_day.map(|limit| limit.0),
+        };
+        if json {
+            print::json_line(&row, &mut out)?;
+            continue;
+        }
+        let profiles = match &key.profiles {
+            KeyProfiles::All => "everything".to_owned(),
+            KeyProfiles::Only(names) => names.join(", "),
+        };
+        let agents = match (key.agent_mode, config.http().agent_mode) {
+            (true, true) => "agents too",
+            (true, false) => "agents too, once http.agent_mode allows it",
+            (false, _) => "models only",
+        };
+        let ceiling = row
+            .max_cost_usd_per_day
+            .map(|limit| format!(", at most ${limit} a day"));
+        let ceiling = ceiling.unwrap_or_default();
+        out.extend(format!("{}  {profiles}; {agents}{ceiling}\n", key.name).bytes());
+    }
+    if out.is_empty() && !json {
+        print::note("there are no keys; `angelia keys add NAME` makes one");
+    }
+    print::bytes(&out)
+}
+
+fn named<'a>(config: &'a Config, name: &str) -> Option<&'a KeyFields> {
+    let keys = config.http().keys.iter().map(|key| &key.0);
+    keys.into_iter().find(|key| key.name == name)
+}
+
+/// The configuration as the owner keeps it.
+struct File<'a> {
+    path: PathBuf,
+    home: Home,
+    environment: &'a Environment,
+    explicit: Option<&'a Path>,
+}
+
+impl File<'_> {
+    fn read(&self) -> Result<String, CommandError> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => Ok(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(self.failed("read", &error)),
+        }
+    }
+
+    /// Replaces the file at once, after the new text was read as a configuration in which `has`
+    /// holds.
+    fn write(&self, text: &str, has: impl Fn(&Config) -> bool) -> Result<(), CommandError> {
+        if self.explicit.is_none() {
+            self.home.prepare()?;
+        }
+        let draft = self
+            .path
+            .with_extension(format!("yaml.{}", std::process::id()));
+        let written = write_new(&draft, text, &self.path);
+        let checked = written
+            .map_err(|error| self.failed("write", &error))
+            .and_then(|()| {
+                let config = Config::load(self.environment, &self.home, Some(&draft), &[])?;
+                if has(&config) {
+                    return Ok(());
+                }
+                Err(CommandError::internal(
+                    "the edited configuration does not say what it should; nothing was changed",
+                ))
+            })
+            .and_then(|()| {
+                fs::rename(&draft, &self.path).map_err(|error| self.failed("replace", &error))
+            });
+        if checked.is_err() {
+            let _left_behind = fs::remove_file(&draft);
+        }
+        checked
+    }
+
+    fn failed(&self, what: &str, error: &io::Error) -> CommandError {
+        let message = format!("cannot {what} {}: {error}", self.path.display());
+        CommandError::new(Exit::Failed, message)
+    }
+}
+
+/// As readable for others as the file it replaces, which is not at all where there was none.
+fn write_new(draft: &Path, text: &str, old: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+    let mode = match fs::metadata(old) {
+        Ok(old) => old.permissions().mode() & 0o777,
+        Err(_none) => 0o600,
+    };
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(draft)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}

@@ -1,0 +1,154 @@
+//! `angelia notify`, also as `notify-hermes`: one message to an endpoint, and what became of it.
+//! `notify-agent`: text typed into a tmux session.
+//!
+//! - `words`: from arguments to a body. Pure.
+//! - `sender`: whose name it bears; [`tmux`]: who sits in which session.
+//! - `wire`: the message on the bus's socket, and the answer.
+//! - [`agent`]: `notify-agent`; `programs`: what senders start.
+
+mod agent;
+mod programs;
+mod sender;
+mod tmux;
+mod wire;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser};
+
+#[cfg(test)]
+pub(crate) use self::programs::commands;
+use self::wire::Fate;
+use super::{
+    error::{CommandError, Exit},
+    print,
+};
+use crate::config::Environment;
+
+/// Names under which the program is only a sender.
+const HERMES: &str = "notify-hermes";
+const AGENT: &str = "notify-agent";
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NotifyArgs {
+    /// The endpoint to send to.
+    #[arg(long, value_name = "ENDPOINT")]
+    to: String,
+
+    /// The text.
+    #[arg(allow_hyphen_values = true)]
+    message: Option<String>,
+
+    /// The whole body, as JSON, instead of a text.
+    #[arg(long, value_name = "JSON", conflicts_with = "message")]
+    body: Option<String>,
+
+    /// What kind of message it is: rules match on it.
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+
+    /// Where a reply goes: `platform` or `platform:chat_id`.
+    #[arg(long)]
+    channel: Option<String>,
+
+    /// Who sends it: a key of `role_map`, or a name. Else the name of the tmux session.
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+
+    /// The bus's socket, if not `$HERMES_BUS_ROOT/hermes-bus.sock`.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// The file with `role_map`, if not `bus-rules.yaml`.
+    #[arg(long, value_name = "PATH")]
+    rules: Option<PathBuf>,
+}
+
+/// Send one message to an endpoint of the bus.
+#[derive(Debug, Parser)]
+#[command(name = HERMES, version, max_term_width = 100)]
+struct HermesCli {
+    #[command(flatten)]
+    args: NotifyArgs,
+
+    /// The same as `--rules`.
+    #[arg(long, value_name = "PATH")]
+    config: Option<PathBuf>,
+}
+
+/// Runs the sender that this program was called as, if it was called as one.
+pub(crate) fn by_name(name: Option<&str>, args: Vec<OsString>) -> Option<ExitCode> {
+    let ran = match name? {
+        HERMES => {
+            let mut cli = match HermesCli::try_parse_from(with_name(HERMES, args)) {
+                Ok(cli) => cli,
+                Err(error) => {
+                    let exit = if error.use_stderr() {
+                        Exit::Usage
+                    } else {
+                        Exit::Done
+                    };
+                    let _closed = error.print();
+                    return Some(exit.into());
+                }
+            };
+            cli.args.rules = cli.args.rules.or(cli.config);
+            alone(|environment| async move { run(&environment, cli.args).await })
+        }
+        AGENT => {
+            let words = args.iter().map(|arg| arg.to_string_lossy().into_owned());
+            let words: Vec<String> = words.collect();
+            alone(|environment| async move { agent::run(&environment, &words).await })
+        }
+        _ => return None,
+    };
+    Some(match ran {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            print::error(&error);
+            error.exit.into()
+        }
+    })
+}
+
+/// `angelia notify`.
+pub(crate) fn main(args: NotifyArgs) -> Result<Exit, CommandError> {
+    alone(|environment| async move { run(&environment, args).await })
+}
+
+fn with_name(name: &str, args: Vec<OsString>) -> impl Iterator<Item = OsString> {
+    std::iter::once(name.into()).chain(args)
+}
+
+/// Without configuration, home or log: a sender is quick, and works where nothing is set up.
+fn alone<F>(work: impl FnOnce(Environment) -> F) -> Result<Exit, CommandError>
+where
+    F: Future<Output = Result<Exit, CommandError>>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CommandError::internal)?;
+    runtime.block_on(work(Environment::capture()))
+}
+
+/// Sends, waits for the bus to answer, and says what it answered.
+async fn run(environment: &Environment, args: NotifyArgs) -> Result<Exit, CommandError> {
+    let body = words::body(&args)?;
+    let roles = sender::roles(environment, args.rules.as_deref())?;
+    let from = sender::name(environment, &roles, args.from.as_deref()).await;
+    let frame = wire::Message::new(&args.to, &from, body);
+    let socket = wire::socket(environment, args.socket.as_deref())?;
+    let fate = wire::send(environment, &socket, args.socket.is_some(), &frame).await?;
+    let said = match fate {
+        Fate::Delivered => "delivered",
+        Fate::Queued => "queued",
+        Fate::NeverSeen => "queued: never seen",
+        Fate::Unconfirmed => "sent (this bus does not tell what became of it)",
+    };
+    print::line(&format!("OK: notified {}: {said}", args.to))
+}

@@ -1,0 +1,33 @@
+//! The programs that a sender starts: tmux, and the bus when it is not there.
+
+use std::sync::Arc;
+
+use angelia_core::{redact::Redactor, task::Tasks};
+use angelia_executors::{
+    Host,
+    process::{HomeId, OwnerId, ShellCommands},
+};
+use uuid::Uuid;
+
+use crate::{cli::error::CommandError, clock::SystemClock, config::Environment};
+
+/// Children of nobody's home: a sender needs none, and leaves nothing in one.
+pub(crate) fn commands(environment: &Environment) -> Result<ShellCommands, CommandError> {
+    let home = environment.home().unwrap_or_else(|| "/".into());
+    let id = format!("notify-{}", Uuid::new_v4().simple());
+    let variables = environment.iter();
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(ShellCommands::new(Host {
+        environment: Arc::new(variables.collect()),
+        user_home: home.clone(),
+        home_id: HomeId::new(&id).map_err(CommandError::internal)?,
+        owner_id: OwnerId::new(&id).map_err(CommandError::internal)?,
+        work_dir: home.clone(),
+        ledger: home,
+        redactor: Redactor::new(Vec::<String>::new()),
+        tasks: Tasks::new(),
+        clock: Arc::new(SystemClock),
+        current_exe: std::env::current_exe().map_err(CommandError::internal)?,
+        keep_warm: false,
+    }))
+}

@@ -1,0 +1,110 @@
+//! tmux, as far as we need it: which session we sit in, and typing into another one. Text goes in
+//! as text: a leading dash is no option, and `Enter` is five letters.
+
+use std::{sync::Arc, time::Duration};
+
+use angelia_core::ports::{CommandLine, Commands as _, Program, Ran};
+use angelia_executors::process::ShellCommands;
+
+use super::programs;
+use crate::{
+    cli::error::{CommandError, Exit},
+    config::Environment,
+};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// The most that one call of tmux types; more comes in pieces.
+const PIECE: usize = 8 * 1024;
+
+pub(super) struct Tmux {
+    commands: ShellCommands,
+}
+
+impl Tmux {
+    pub(super) fn new(environment: &Environment) -> Result<Self, CommandError> {
+        let commands = programs::commands(environment)?;
+        Ok(Self { commands })
+    }
+
+    /// The line names its arguments as variables, so nothing in them means anything to the shell.
+    async fn run(
+        &self,
+        line: &'static str,
+        env: Vec<(&'static str, Arc<str>)>,
+    ) -> Result<Ran, CommandError> {
+        let command = CommandLine {
+            program: Program::Shell(line.into()),
+            env,
+            input: None,
+            limit: LIMIT,
+        };
+        let ran = self
+            .commands
+            .run(command)
+            .await
+            .map_err(CommandError::internal)?;
+        if ran.timed_out {
+            return Err(CommandError::new(Exit::Failed, "tmux does not answer"));
+        }
+        if ran.stderr.contains("not found") && ran.stderr.contains("tmux:") {
+            let what = "tmux is not installed, or not in PATH";
+            return Err(CommandError::new(Exit::Unavailable, what));
+        }
+        Ok(ran)
+    }
+
+    /// Whether there is a session of exactly this name.
+    pub(super) async fn has_session(&self, session: &str) -> Result<bool, CommandError> {
+        let line = r#"exec tmux has-session -t "=$SESSION""#;
+        Ok(self.run(line, vec![("SESSION", session.into())]).await?.ok)
+    }
+
+    pub(super) async fn type_text(&self, session: &str, text: &str) -> Result<(), CommandError> {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let mut end = rest.len().min(PIECE);
+            while !rest.is_char_boundary(end) {
+                end -= 1;
+            }
+            let (piece, more) = rest.split_at(end);
+            rest = more;
+            let line = r#"exec tmux send-keys -t "=$SESSION:" -l -- "$PIECE""#;
+            self.keys(line, session, piece).await?;
+        }
+        Ok(())
+    }
+
+    /// Presses a key, by its name.
+    pub(super) async fn press(&self, session: &str, key: &str) -> Result<(), CommandError> {
+        let line = r#"exec tmux send-keys -t "=$SESSION:" "$PIECE""#;
+        self.keys(line, session, key).await
+    }
+
+    async fn keys(
+        &self,
+        line: &'static str,
+        session: &str,
+        piece: &str,
+    ) -> Result<(), CommandError> {
+        let env = vec![("SESSION", session.into()), ("PIECE", piece.into())];
+        let ran = self.run(line, env).await?;
+        if !ran.ok {
+            let what = format!("tmux did not take the text: {}", ran.stderr.trim());
+            return Err(CommandError::new(Exit::Failed, what));
+        }
+        Ok(())
+    }
+}
+
+/// The session of the pane that we were started in.
+pub(super) async fn own_session(environment: &Environment) -> Option<String> {
+    environment.non_empty("TMUX")?;
+    let pane = environment.non_empty("TMUX_PANE")?.to_str()?;
+    let tmux = Tmux::new(environment).ok()?;
+    let line = r#"exec tmux display-message -p -t "$PANE" '#S'"#;
+    let ran = tmux.run(line, vec![("PANE", pane.into())]).await.ok()?;
+    let name = String::from_utf8(ran.stdout).ok()?;
+    let name = name.trim();
+    (ran.ok && !name.is_empty()).then(|| name.to_owned())
+}

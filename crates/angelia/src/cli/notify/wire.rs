@@ -1,0 +1,204 @@
+//! One message on the bus's socket, and the answer: who never registers is told what became of a
+//! message when it asks for it.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use angelia_core::ports::{CommandLine, Commands as _, Program};
+use angelia_wire::frame;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+    time::timeout,
+};
+use uuid::Uuid;
+
+use super::programs;
+use crate::{
+    cli::error::{CommandError, Exit},
+    config::Environment,
+};
+
+const LONGEST_FRAME: usize = 10 << 20;
+
+/// For the bus to say that it has the message. Silence is what old ones answer.
+const ACCEPTED: Duration = Duration::from_secs(5);
+
+/// For a bus that has to be started first.
+const START: Duration = Duration::from_secs(20);
+
+/// For a receiver that listens to take it: it does so at once, or it is busy.
+const DELIVERED: Duration = Duration::from_millis(30);
+
+#[derive(Debug, Serialize)]
+pub(super) struct Message<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    to: &'a str,
+    from: &'a str,
+    id: String,
+    ts: f64,
+    body: Value,
+    /// Asks for `accepted` and `delivered`, or `rejected`.
+    ack: bool,
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn new(to: &'a str, from: &'a str, body: Value) -> Self {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "microseconds of this century fit into 53 bits"
+        )]
+        let ts = Timestamp::now().as_microsecond() as f64 / 1e6;
+        Self {
+            kind: "message",
+            to,
+            from,
+            id: Uuid::new_v4().to_string(),
+            ts,
+            body,
+            ack: true,
+        }
+    }
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Delivered,
+    Queued,
+    /// It waits for a name that nobody has ever had.
+    NeverSeen,
+    /// The bus says nothing when all is well, as old ones do.
+    Unconfirmed,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Answer {
+    #[serde(rename = "type")]
+    kind: String,
+    queued: bool,
+    seen: Option<bool>,
+    reason: Option<String>,
+    detail: Option<String>,
+    code: Option<String>,
+}
+
+pub(super) fn socket(
+    environment: &Environment,
+    named: Option<&Path>,
+) -> Result<PathBuf, CommandError> {
+    if let Some(path) = named {
+        return Ok(path.to_owned());
+    }
+    let root = environment.hermes_bus_root().ok_or_else(|| {
+        let what = "there is no bus: neither HERMES_BUS_ROOT nor HOME is set";
+        CommandError::new(Exit::Unavailable, what)
+    })?;
+    Ok(root.join("hermes-bus.sock"))
+}
+
+pub(super) async fn send(
+    environment: &Environment,
+    socket: &Path,
+    named: bool,
+    message: &Message<'_>,
+) -> Result<Fate, CommandError> {
+    let failed = |what: String| CommandError::new(Exit::Failed, what);
+    let mut stream = match UnixStream::connect(socket).await {
+        Ok(stream) => stream,
+        Err(error) if is_absent(&error) && !named => {
+            start_bus(environment).await?;
+            UnixStream::connect(socket)
+                .await
+                .map_err(|error| unreachable_bus(socket, &error))?
+        }
+        Err(error) => return Err(unreachable_bus(socket, &error)),
+    };
+    let json = serde_json::to_vec(message).map_err(CommandError::internal)?;
+    if json.len() > LONGEST_FRAME {
+        let what = format!("the message is larger than the bus takes ({LONGEST_FRAME} bytes)");
+        return Err(failed(what));
+    }
+    let mut bytes = Vec::with_capacity(frame::HEAD + json.len());
+    frame::put(&mut bytes, &json);
+    let cut = |error: io::Error| failed(format!("the bus hung up: {error}"));
+    stream.write_all(&bytes).await.map_err(cut)?;
+
+    let mut accepted = None;
+    loop {
+        let patience = if accepted.is_some() {
+            DELIVERED
+        } else {
+            ACCEPTED
+        };
+        let answer = match timeout(patience, read(&mut stream)).await {
+            Ok(answer) => answer.map_err(cut)?,
+            Err(_silence) => return Ok(accepted.unwrap_or(Fate::Unconfirmed)),
+        };
+        match answer.kind.as_str() {
+            "delivered" => return Ok(Fate::Delivered),
+            "accepted" if answer.seen == Some(false) => return Ok(Fate::NeverSeen),
+            "accepted" if answer.queued => return Ok(Fate::Queued),
+            "accepted" => accepted = Some(Fate::Queued),
+            "rejected" | "error" => {
+                let why = answer.detail.or(answer.reason).or(answer.code);
+                let why = why.unwrap_or_else(|| "it gave no reason".to_owned());
+                return Err(failed(format!("the bus did not take the message: {why}")));
+            }
+            // Something that a later version says.
+            _ => {}
+        }
+    }
+}
+
+async fn read(stream: &mut UnixStream) -> io::Result<Answer> {
+    let length = stream.read_u32().await? as usize;
+    if length > LONGEST_FRAME {
+        return Err(io::Error::other("its answer is too long"));
+    }
+    let mut json = vec![0; length];
+    stream.read_exact(&mut json).await?;
+    Ok(serde_json::from_slice(&json).unwrap_or_default())
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+    )
+}
+
+fn unreachable_bus(socket: &Path, error: &io::Error) -> CommandError {
+    let what = format!("the bus cannot be reached at {}: {error}", socket.display());
+    CommandError::new(Exit::Failed, what).with_hint("start it with `angelia bus start`")
+}
+
+/// As `angelia bus start` does, and with its answer.
+async fn start_bus(environment: &Environment) -> Result<(), CommandError> {
+    let program = std::env::current_exe().map_err(CommandError::internal)?;
+    let start = CommandLine {
+        program: Program::File(
+            program.to_string_lossy().into(),
+            vec!["bus".into(), "start".into()],
+        ),
+        env: Vec::new(),
+        input: None,
+        limit: START,
+    };
+    let ran = programs::commands(environment)?.run(start).await;
+    let why = match ran {
+        Ok(ran) if ran.ok => return Ok(()),
+        Ok(ran) => ran.stderr,
+        Err(error) => error.to_string(),
+    };
+    let what = format!("the bus was not running and did not start: {}", why.trim());
+    Err(CommandError::new(Exit::Failed, what).with_hint("`angelia bus status` tells more"))
+}

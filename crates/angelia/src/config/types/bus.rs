@@ -1,0 +1,20 @@
+//! The settings of the message bus.
+
+use super::{Count, Period};
+use crate::config::setting::settings;
+
+settings! {
+    /// The message bus.
+    BusSettings {
+        /// Whether the bus is offered where programs that know hermes-bus look for it:
+        /// `$HERMES_BUS_ROOT/hermes-bus.sock`, or `~/.hermes/hermes-bus.sock`.
+        hermes_socket: bool = true,
+        /// How long a message waits for its receiver; then it is a dead letter for as long again.
+        message_ttl: Period = Period::days(7),
+        /// How many messages wait for one endpoint; more are refused, and their senders told so.
+        max_queued: Count<1, 1_000_000> = Count(10_000),
+        /// How long a message that comes again, with the same id, sender and receiver, is known to
+        /// be the same one.
+        dedupe_window: Period = Period::minutes(2),
+    }
+}

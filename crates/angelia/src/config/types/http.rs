@@ -1,0 +1,212 @@
+//! The model APIs: what can be had over `/v1`, and by whom.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, sync::Arc};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+
+use super::{Dollars, Period, ProfileName};
+use crate::config::{
+    node::{Scalar, ScalarKind, Value},
+    problem::Problem,
+    setting::{Name, Place, Setting, settings},
+};
+
+settings! {
+    /// The model APIs under `/v1`.
+    Http {
+        /// Whether keys that allow it may reach agents that act on this machine over `/v1`.
+        agent_mode: bool = false,
+        /// Keys for others than you, made by `angelia keys add`; their hashes only.
+        keys: Vec<ApiKey> = Vec::new(),
+        /// Names besides localhost under which this machine may be addressed: `name`, or
+        /// `name:port`.
+        allowed_hosts: Vec<String> = Vec::new(),
+        /// Pages that may call from a browser, as they write themselves in `Origin`.
+        allowed_origins: Vec<String> = Vec::new(),
+        /// Further model ids and the ids they mean.
+        model_aliases: BTreeMap<ModelId, String> = BTreeMap::new(),
+        /// The profile for titles, tags and other side turns of chat programs.
+        utility_profile: Option<String> = None,
+        /// How long a turn goes on after whoever streamed it has left.
+        disconnect_grace: Period = Period::seconds(10),
+        /// How long the key of a request is remembered.
+        idempotency_window: Period = Period::hours(24),
+    }
+}
+
+settings! {
+    /// A key and what it allows.
+    KeyFields {
+        /// For lists and records.
+        name: String = String::new(),
+        /// The SHA-256 of the key, in hexadecimal.
+        sha256: KeyHash = KeyHash([0; 32]),
+        /// Which profiles, and which words before the `/` of model ids.
+        profiles: KeyProfiles = KeyProfiles::All,
+        /// Whether it reaches agents that act on this machine, where `http.agent_mode` allows it.
+        agent_mode: bool = false,
+        /// What its turns may cost in 24 hours.
+        max_cost_usd_per_day: Option<Dollars> = None,
+    }
+}
+
+/// A key that somebody was given; it has a name and a hash.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub(crate) struct ApiKey(pub(crate) KeyFields);
+
+impl Setting for ApiKey {
+    fn expects() -> String {
+        "a mapping with `name` and `sha256`, as `angelia keys add` writes it".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let fields = KeyFields::read(place, problems)?;
+        for key in ["name", "sha256"] {
+            if place.node.get(key).is_none() {
+                let what = format!("has no `{key}`; `angelia keys add` writes whole keys");
+                problems.push(place.problem(what));
+                return None;
+            }
+        }
+        Some(Self(fields))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyHash(pub(crate) [u8; 32]);
+
+impl KeyHash {
+    pub(crate) fn hex(self) -> String {
+        let mut text = String::with_capacity(64);
+        for byte in self.0 {
+            let _infallible = write!(text, "{byte:02x}");
+        }
+        text
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut hash = [0; 32];
+        let digits = text.as_bytes();
+        if digits.len() != 2 * hash.len() || !text.is_ascii() {
+            return None;
+        }
+        for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Self(hash))
+    }
+}
+
+impl std::fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyHash")
+    }
+}
+
+impl Serialize for KeyHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.hex())
+    }
+}
+
+impl JsonSchema for KeyHash {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "KeyHash".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^[0-9a-fA-F]{64}$"})
+    }
+}
+
+impl Setting for KeyHash {
+    fn expects() -> String {
+        "64 hexadecimal digits".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        place.parse(problems, &Self::expects(), Self::parse)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeyProfiles {
+    All,
+    Only(Vec<Arc<str>>),
+}
+
+impl Serialize for KeyProfiles {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::All => serializer.serialize_str("all"),
+            Self::Only(names) => serializer.collect_seq(names),
+        }
+    }
+}
+
+impl JsonSchema for KeyProfiles {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "KeyProfiles".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"const": "all"}, {"type": "array", "items": {"type": "string"}}]})
+    }
+}
+
+impl Setting for KeyProfiles {
+    fn expects() -> String {
+        "`all`, or a list of names".to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        match &place.node.value {
+            Value::Scalar(Scalar { text, kind, .. })
+                if *kind != ScalarKind::Null && text == "all" =>
+            {
+                Some(Self::All)
+            }
+            Value::List(_) => {
+                let names: Vec<String> = Vec::read(place, problems)?;
+                Some(Self::Only(names.into_iter().map(Into::into).collect()))
+            }
+            Value::Scalar(_) | Value::Map(_) => {
+                problems.push(place.mismatch(&Self::expects()));
+                None
+            }
+        }
+    }
+}
+
+/// An id that callers use.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub(crate) struct ModelId(pub(crate) Arc<str>);
+
+impl Name for ModelId {
+    fn expects() -> &'static str {
+        "a model id"
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let fits = !text.is_empty() && text.len() <= 128 && !text.contains(char::is_whitespace);
+        fits.then(|| Self(text.into()))
+    }
+}
+
+/// Is it a name that a key can have?
+pub(crate) fn is_key_name(text: &str) -> bool {
+    ProfileName::parse(text).is_some()
+}

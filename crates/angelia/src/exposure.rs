@@ -1,0 +1,115 @@
+//! What the daemon opens to others than its owner. It is said at start, and loudly the first time a
+//! kind of it is new: the kinds that have been said are kept in the home.
+
+use std::{collections::BTreeSet, fmt, fs, net::SocketAddr};
+
+use crate::{
+    assemble::App,
+    cli::error::{CommandError, Exit},
+};
+
+/// One way in which something of this machine is exposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Somebody with a key can use the agents' models.
+    Models,
+    /// Somebody with a key can let agents act on this machine.
+    Agents,
+    /// The port can be reached from other machines.
+    Network,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Models, Self::Agents, Self::Network];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Models => "models",
+            Self::Agents => "agents",
+            Self::Network => "network",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Exposed {
+    kind: Kind,
+    text: String,
+}
+
+impl fmt::Display for Exposed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Another machine may reach us only with keys that say what it may have.
+pub(crate) fn check(app: &App, address: SocketAddr) -> Result<(), CommandError> {
+    if address.ip().is_loopback() || !app.config.http().keys.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "{address} can be reached from other machines, and there are no keys: everybody would \
+         need your own token"
+    );
+    let hint = "make a key with `angelia keys add NAME`, or listen on 127.0.0.1; what is sent is \
+                not encrypted, so put a TLS proxy in front";
+    Err(CommandError::new(Exit::Config, message).with_hint(hint))
+}
+
+/// Says what is exposed to whom.
+pub(crate) fn announce(app: &App, address: SocketAddr) {
+    let exposed = exposed(app, address);
+    let path = app.home.run().join("exposed");
+    let known = fs::read_to_string(&path).unwrap_or_default();
+    let known: BTreeSet<&str> = known.lines().collect();
+    for one in &exposed {
+        if known.contains(one.kind.word()) {
+            tracing::info!("{one}");
+        } else {
+            tracing::warn!("{one}");
+        }
+    }
+    // What is no longer exposed is new when it is exposed again.
+    let now = exposed.iter().map(|one| one.kind.word());
+    let now: Vec<&str> = now.collect();
+    if let Err(error) = fs::write(&path, now.join("\n") + "\n") {
+        tracing::debug!(%error, "what is exposed could not be written down");
+    }
+}
+
+fn exposed(app: &App, address: SocketAddr) -> Vec<Exposed> {
+    let http = app.config.http();
+    let names = |only_agents: bool| {
+        let keys = http.keys.iter().map(|key| &key.0);
+        let keys = keys.filter(|key| !only_agents || key.agent_mode);
+        keys.map(|key| format!("`{}`", key.name))
+            .collect::<Vec<_>>()
+    };
+    let text = |kind| match kind {
+        Kind::Models if http.keys.is_empty() => None,
+        Kind::Models => Some(format!(
+            "exposed: holders of the keys {} can use your agents' models over /v1, on your account",
+            names(false).join(", ")
+        )),
+        Kind::Agents if !http.agent_mode => None,
+        Kind::Agents => {
+            let mut holders = names(true);
+            holders.insert(0, "you with your token".to_owned());
+            Some(format!(
+                "exposed: over /v1, agents that read and change this machine as your user can be \
+                 had by {} (http.agent_mode)",
+                holders.join(", ")
+            ))
+        }
+        Kind::Network if address.ip().is_loopback() => None,
+        Kind::Network => Some(format!(
+            "exposed: {address} can be reached from other machines, unencrypted; who has a key or \
+             your token can use it from there"
+        )),
+    };
+    Kind::ALL
+        .into_iter()
+        .filter_map(|kind| text(kind).map(|text| Exposed { kind, text }))
+        .collect()
+}

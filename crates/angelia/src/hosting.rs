@@ -1,0 +1,250 @@
+//! The endpoint that this process hosts: its rules, its channels, its hooks, put together.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs,
+    io::{IsTerminal as _, Write as _},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use angelia_backends::deliveries::SqliteDeliveries;
+use angelia_core::{
+    engine::rules::Ink,
+    model::{EndpointName, bus::Message},
+    ports::{
+        Bus, Channel, Channels, Clock, Commands,
+        bus::{Claim, InboxError, WhenTaken},
+    },
+    task::Tasks,
+};
+use angelia_frontends::{
+    bus_context::{Host, HostParts, Pace},
+    bus_rules::{
+        EndpointHints, HookList, Hooks, Launcher, LauncherLimits, LiveRules, Reactor, Screen,
+        rules_paths,
+    },
+    chat::{Courier, CourierParts, Retry, webhook::Webhook},
+};
+use jiff::tz::TimeZone;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::{
+    assemble::{App, Local},
+    cli::error::CommandError,
+    clock::SystemClock,
+    config::Environment,
+};
+
+/// Before a name that was lost is asked for again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Lines for people go to standard output, where `serve` and `bus listen` are watched.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    ink: Ink,
+}
+
+impl Terminal {
+    pub(crate) fn new(environment: &Environment) -> Self {
+        let coloured =
+            std::io::stdout().is_terminal() && environment.non_empty("NO_COLOR").is_none();
+        Self {
+            ink: if coloured { Ink::Colour } else { Ink::Plain },
+        }
+    }
+}
+
+impl Screen for Terminal {
+    fn ink(&self) -> Ink {
+        self.ink
+    }
+
+    fn show(&self, line: &str) {
+        // Nobody is there to be told that nobody is there.
+        let _closed = writeln!(std::io::stdout().lock(), "{line}");
+    }
+
+    fn remark(&self, line: &str) {
+        tracing::warn!("{line}");
+    }
+}
+
+/// What follows the rules for messages that come to this process.
+pub(crate) fn reactor(
+    environment: &Environment,
+    home: PathBuf,
+    commands: Arc<dyn Commands>,
+    screen: Arc<dyn Screen>,
+    tasks: &Tasks,
+) -> Reactor {
+    let paths = rules_paths(home, environment.hermes_home());
+    let limits = LauncherLimits::default();
+    Reactor {
+        rules: Arc::new(LiveRules::new(paths)),
+        launcher: Launcher::new(Arc::clone(&commands), limits, tasks.clone()),
+        commands,
+        screen,
+        clock: Arc::new(SystemClock),
+        zone: TimeZone::system(),
+    }
+}
+
+/// The channels that are set up, and the list of what is on its way to them.
+pub(crate) fn courier(app: &App, tasks: &Tasks) -> Result<Courier, CommandError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let ledger = SqliteDeliveries::open(&app.home.deliveries_db())?;
+    let environment = app.environment.clone();
+    let variable = move |name: &str| {
+        let value = environment.non_empty(name)?;
+        value.to_str().map(str::to_owned)
+    };
+    let mut adapters: Vec<Arc<dyn Channel>> = Vec::new();
+    if let Some(url) = variable("ANGELIA_WEBHOOK_URL") {
+        let secret = variable("ANGELIA_WEBHOOK_SECRET").unwrap_or_default();
+        let webhook = Webhook::new(&url, &secret, Arc::clone(&clock));
+        let webhook = webhook.map_err(|error| {
+            CommandError::new(
+                crate::cli::error::Exit::Config,
+                format!("the webhook: {error}"),
+            )
+            .with_hint("set ANGELIA_WEBHOOK_URL and ANGELIA_WEBHOOK_SECRET (docs/bus.md)")
+        })?;
+        adapters.push(Arc::new(webhook));
+    }
+    Ok(Courier::new(CourierParts {
+        channels: Channels::new(adapters, variable),
+        ledger: Arc::new(ledger),
+        clock,
+        tasks: tasks.clone(),
+        retry: Retry::default(),
+    }))
+}
+
+/// What an endpoint of this process is called.
+pub(crate) fn endpoint_name(
+    environment: &Environment,
+    rules: &LiveRules,
+    gateway: bool,
+) -> Option<EndpointName> {
+    let text = |name: &str| environment.non_empty(name).and_then(|value| value.to_str());
+    let profiles = environment.home().map(|home| home.join(".hermes/profiles"));
+    let home = environment.non_empty("HERMES_HOME").map(PathBuf::from);
+    let profile = match (&home, &profiles) {
+        (Some(home), Some(profiles)) if home.starts_with(profiles) && home != profiles => {
+            home.file_name().and_then(|name| name.to_str())
+        }
+        _ => None,
+    };
+    let (rules, _reported_with_the_first_message) = rules.current();
+    let hints = EndpointHints {
+        variable: text("HERMES_BUS_ENDPOINT"),
+        rules: rules.endpoint.as_deref(),
+        profile,
+        gateway,
+    };
+    hints.name()
+}
+
+/// Hosts this daemon's own endpoint on its bus until the tasks stop.
+pub(crate) async fn host(
+    app: &App,
+    local: &Local,
+    bus: &Arc<dyn Bus>,
+    tasks: &Tasks,
+) -> Result<(), CommandError> {
+    let screen = Arc::new(Terminal::new(&app.environment));
+    let home = app.home.dir().to_owned();
+    let commands = Arc::clone(&local.commands);
+    let reactor = reactor(&app.environment, home, commands, screen, tasks);
+    let courier = courier(app, tasks)?;
+    let left = courier.recover().await.map_err(CommandError::internal)?;
+    if left > 0 {
+        tracing::info!(texts = left, "sending what had not reached its channel");
+    }
+    let Some(name) = endpoint_name(&app.environment, &reactor.rules, true) else {
+        return Ok(());
+    };
+    let host = Host::new(HostParts {
+        engine: local.engine.clone(),
+        profiles: Arc::clone(&local.profiles) as _,
+        bus: Arc::clone(bus),
+        courier,
+        reactor,
+        pace: Pace::default(),
+        tasks: tasks.clone(),
+        caller_cwd: None,
+    });
+    tasks.spawn_until_stopped(receive(Arc::clone(bus), host, name));
+    Ok(())
+}
+
+/// Receives under a name, and asks for it again when it was lost.
+async fn receive(bus: Arc<dyn Bus>, host: Host, name: EndpointName) {
+    loop {
+        let claim = Claim {
+            taken: WhenTaken::Suffix,
+            durable: true,
+            ..Claim::new(name.clone())
+        };
+        match bus.attach(claim).await {
+            Ok(mut inbox) => {
+                tracing::info!("listening on the bus as {}", inbox.endpoint());
+                match host.serve(inbox.as_mut()).await {
+                    InboxError::Bus(_closed) => return,
+                    InboxError::Displaced(name) => {
+                        tracing::warn!("somebody else has taken the name {name} over");
+                    }
+                }
+            }
+            Err(error) => tracing::warn!("cannot listen on the bus as {name}: {error}"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Shows every message to the owner's hooks, if there are any.
+pub(crate) fn hooks(
+    environment: &Environment,
+    commands: Arc<dyn Commands>,
+    heard: &broadcast::Sender<Message>,
+    tasks: &Tasks,
+) {
+    let list = hook_list(environment);
+    let launcher = Launcher::new(
+        Arc::clone(&commands),
+        LauncherLimits::default(),
+        tasks.clone(),
+    );
+    let hooks = Hooks::new(list, launcher);
+    if hooks.is_empty() {
+        return;
+    }
+    let mut heard = heard.subscribe();
+    tasks.spawn_until_stopped(async move {
+        loop {
+            match heard.recv().await {
+                Ok(message) => hooks.run(commands.as_ref(), &message.envelope),
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::warn!("the hooks did not see {missed} messages: too many at once");
+                }
+                Err(RecvError::Closed) => return,
+            }
+        }
+    });
+}
+
+fn hook_list(environment: &Environment) -> HookList {
+    if let Some(said) = environment.non_empty("HERMES_BUS_HOOKS") {
+        return HookList::from_variable(&said.to_string_lossy());
+    }
+    let file = environment
+        .hermes_home()
+        .map(|home| home.join("hermes-bus/hooks.yaml"));
+    let text = file.and_then(|path| fs::read_to_string(path).ok());
+    text.map(|text| HookList::from_file(&text))
+        .unwrap_or_default()
+}

@@ -1,0 +1,13 @@
+//! The bus as a program: its commands, its death, and the clients of hermes-bus against it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod killed;
+mod real_hermes;
+mod service;
+mod serving;
+mod stage;

@@ -1,0 +1,248 @@
+//! hermes-bus 0.7.0, hermes-notify 0.8.1 and hermes-bus-plugin 0.8.0 from `PyPI`, unmodified,
+//! against our bus.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use angelia_testkit::programs;
+use serde_json::json;
+
+use crate::stage::{Machine, text};
+
+fn installed(program: &str) -> PathBuf {
+    let path = programs::workspace()
+        .join("target/python/hermes/bin")
+        .join(program);
+    assert!(
+        path.exists(),
+        "{} is missing; run `cargo xtask setup`",
+        path.display()
+    );
+    path
+}
+
+fn python(machine: &Machine, script: &str) -> Command {
+    let mut command = machine.program(installed("python"));
+    command.args(["-c", script]);
+    command
+}
+
+fn run(mut command: Command) -> Output {
+    let ran = command.output().unwrap();
+    assert!(
+        ran.status.success(),
+        "{}\n{}",
+        text(&ran.stdout),
+        text(&ran.stderr)
+    );
+    ran
+}
+
+const HEAD: &str = "
+import json, os, sys, threading, time
+from hermes_bus.client import BusClient, send_message
+
+def until(condition, what):
+    deadline = time.time() + 60
+    while not condition():
+        assert time.time() < deadline, what
+        time.sleep(0.01)
+";
+
+#[test]
+fn clients_of_the_library_send_and_receive() {
+    let machine = Machine::new();
+    let _running = machine.started();
+    let script = format!(
+        "{HEAD}
+a, b = BusClient('a'), BusClient('b')
+assert a.connect() and b.connect()
+assert a.bus_session_id and len(a.bus_session_id) == 36
+for n in range(500):
+    assert a.send('b', {{'text': n}})
+got = []
+until(lambda: got.extend(b.poll()) or len(got) >= 500, 'not all came')
+assert [m['body']['text'] for m in got] == list(range(500)), got[:3]
+assert {{m['from'] for m in got}} == {{'a'}}
+assert b.send('a', {{'text': 'back'}})
+back = []
+until(lambda: back.extend(a.poll()) or back, 'no answer')
+assert back[0]['body'] == {{'text': 'back'}}
+a.disconnect(); b.disconnect()
+"
+    );
+    run(python(&machine, &script));
+}
+
+/// The library drops its connection every two seconds when nothing comes. With its own daemon, half
+/// of these messages are lost.
+#[test]
+fn a_client_that_comes_and_goes_misses_nothing() {
+    let machine = Machine::new();
+    let _running = machine.started();
+    let script = format!(
+        "{HEAD}
+b = BusClient('b')
+assert b.connect()
+for n in range(8):
+    assert send_message('b', {{'text': n}}, from_ep='a') or True
+    time.sleep(0.2)
+got, seen = [], []
+def all_came():
+    got.extend(b.poll())
+    for m in got:
+        if m['id'] not in seen:
+            seen.append(m['id'])
+    return len(seen) == 8
+until(all_came, 'only %d came' % len(seen))
+"
+    );
+    run(python(&machine, &script));
+}
+
+#[test]
+fn a_message_to_somebody_absent_is_taken_and_waits() {
+    let machine = Machine::new();
+    let _running = machine.started();
+    let script = format!(
+        "{HEAD}
+assert send_message('late', {{'text': 'early'}}, from_ep='me')
+late = BusClient('late')
+assert late.connect()
+got = []
+until(lambda: got.extend(late.poll()) or got, 'nothing waited')
+assert got[0]['body'] == {{'text': 'early'}} and got[0]['from'] == 'me', got
+"
+    );
+    run(python(&machine, &script));
+}
+
+#[tokio::test]
+async fn notify_hermes_reaches_our_clients() {
+    let machine = Machine::new();
+    let _running = machine.started();
+    let mut receiver = machine.registered("r").await;
+    let mut notify = machine.program(installed("notify-hermes"));
+    notify.args([
+        "--to",
+        "r",
+        "--type",
+        "done",
+        "--channel",
+        "x:y",
+        "--from",
+        "me",
+        "hello",
+    ]);
+    let ran = run(notify);
+    assert_eq!(text(&ran.stdout).trim(), "OK: notified r");
+    let got = receiver.hear().await;
+    assert_eq!(
+        got["body"],
+        json!({"text": "hello", "type": "done", "channel": "x:y"})
+    );
+    assert_eq!(
+        (&got["from"], &got["verified"]),
+        (&json!("me"), &json!(false))
+    );
+}
+
+#[test]
+fn a_sender_starts_our_daemon_when_none_runs() {
+    let machine = Machine::new();
+    let script = format!("{HEAD}\nassert send_message('x', {{'text': 'hello'}})\n");
+    run(python(&machine, &script));
+    let _stopped_at_the_end = machine.started();
+    let status = machine.status();
+    assert_eq!(
+        (&status["running"], &status["queued"]),
+        (&json!(true), &json!(1))
+    );
+}
+
+/// Their `hermes-busd` takes our daemon for theirs, and is told the truth by it.
+#[test]
+fn their_own_daemon_command_knows_ours() {
+    let machine = Machine::new();
+    let _running = machine.started();
+    let pid = machine.status()["pid"].clone();
+    let busd = |verb: &str| {
+        let mut command = machine.program(installed("hermes-busd"));
+        command.arg(verb);
+        run(command)
+    };
+    assert!(text(&busd("status").stdout).contains(&pid.to_string()));
+    busd("start");
+    assert_eq!(machine.status()["pid"], pid, "it was not displaced");
+    busd("stop");
+    assert_eq!(machine.status()["running"], json!(false));
+}
+
+#[tokio::test]
+async fn the_plugin_registers_listens_and_sends() {
+    let machine = Machine::new();
+    let _running = machine.started();
+    let mut peer = machine.registered("peer").await;
+    let script = format!(
+        "{HEAD}
+import hermes_bus_plugin as plugin
+
+class Context:
+    def __init__(self):
+        self.tools = {{}}
+    def register_hook(self, *args, **kwargs):
+        pass
+    def register_skill(self, *args, **kwargs):
+        pass
+    def register_tool(self, name, group, schema, handler, *args, **kwargs):
+        self.tools[name] = handler
+
+context = Context()
+plugin.register(context)
+until(lambda: os.environ.get('HERMES_BUS_PLUGIN_SID'), 'not registered')
+print('INFO', context.tools['bus_info']({{}}), flush=True)
+print('STATUS', context.tools['bus_status']({{}}), flush=True)
+sent = context.tools['bus_send']({{'target': 'peer', 'type': 'ask', 'text': 'from the plugin'}})
+print('SENT', sent, flush=True)
+sys.stdin.readline()
+"
+    );
+    let mut command = python(&machine, &script);
+    command
+        .env("HERMES_BUS_ENDPOINT", "plugged")
+        // `hermes-busd` is ours, `notify-hermes` is theirs.
+        .env("PATH", machine.search_path(&installed("python")))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let heard = tokio::time::timeout(std::time::Duration::from_mins(1), peer.next()).await;
+    let Ok(Ok(Some(got))) = heard else {
+        let _gone = child.kill();
+        panic!("{heard:?}: {:?}", child.wait_with_output());
+    };
+    assert_eq!(got["body"]["text"], "from the plugin");
+    let ack = json!({"type": "ack", "id": got["id"]});
+    peer.send(&ack).await.unwrap();
+    let sent = json!({"type": "message", "to": "plugged", "id": "1", "body": {"text": "to the plugin", "type": "unknown"}});
+    peer.send(&sent).await.unwrap();
+    // It waits three seconds before it reads; it has the message when it has read it.
+    peer.hear_of("delivered").await;
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while machine.status()["queued"] != json!(0) {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    drop(child.stdin.take());
+    let ended = child.wait_with_output().unwrap();
+    let output = text(&ended.stdout);
+    for expected in ["INFO", "STATUS", "plugged", "SENT"] {
+        assert!(
+            output.contains(expected),
+            "{output}\n{}",
+            text(&ended.stderr)
+        );
+    }
+}

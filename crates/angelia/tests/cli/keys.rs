@@ -1,0 +1,119 @@
+//! `angelia keys`, and what a daemon tells its owner about them.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{http, stage::Machine};
+
+const COMMENTED: &str = "# my own settings
+http:
+  # nobody else yet
+  keys: []
+  allowed_hosts: [box.example]   # at home
+listen: 127.0.0.1:0
+";
+
+fn key_of(machine: &Machine, arguments: &[&str]) -> String {
+    let ran = machine.angelia(&[&["keys", "add"], arguments].concat());
+    ran.is(0);
+    ran.stdout.trim().to_owned()
+}
+
+#[test]
+fn keys_are_added_listed_and_revoked_in_the_owners_own_file() {
+    let machine = Machine::new();
+    machine.configure(COMMENTED);
+    let key = key_of(
+        &machine,
+        &[
+            "bot",
+            "--profiles",
+            "parrot,work",
+            "--max-cost-usd-per-day",
+            "2.5",
+        ],
+    );
+    assert!(key.starts_with("angelia-") && key.len() > 60, "{key}");
+    let text = fs::read_to_string(machine.home().join("config.yaml")).unwrap();
+    assert!(
+        text.starts_with("# my own settings\nhttp:\n  # nobody else yet\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("allowed_hosts: [box.example]   # at home"),
+        "{text}"
+    );
+    assert!(!text.contains(&key), "{text}");
+
+    let listed = machine.angelia(&["keys", "list", "--json"]);
+    let row: Value = serde_json::from_str(listed.stdout.trim()).unwrap();
+    let expected = json!({"name": "bot", "profiles": ["parrot", "work"], "agent_mode": false,
+        "max_cost_usd_per_day": 2.5});
+    assert_eq!(row, expected);
+    machine.angelia(&["keys", "add", "bot"]).is(2);
+    machine.angelia(&["keys", "add", "no name"]).is(2);
+    machine.angelia(&["keys", "revoke", "bot"]).is(0);
+    machine.angelia(&["keys", "revoke", "bot"]).is(2);
+    let text = fs::read_to_string(machine.home().join("config.yaml")).unwrap();
+    assert_eq!(text, COMMENTED);
+}
+
+#[test]
+fn an_agent_cannot_make_keys() {
+    let mut machine = Machine::new();
+    machine.set("ANGELIA_AGENT", "home:owner:agent");
+    let ran = machine.angelia(&["keys", "add", "me"]);
+    ran.is(1);
+    assert!(ran.stderr.contains("an agent's process"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_key_opens_the_model_apis_and_nothing_else() {
+    let machine = Machine::new();
+    let key = key_of(&machine, &["bot", "--profiles", "parrot"]);
+    let serving = machine.serve();
+    let bearer = format!("authorization: Bearer {key}\r\n");
+    assert_eq!(http::ask_tcp(&machine, "/v1/models", "").status, 401);
+    let models = http::ask_tcp(&machine, "/v1/models", &bearer);
+    assert_eq!(models.body["data"][0]["id"], "parrot/default", "{models:?}");
+    assert_eq!(
+        http::ask_tcp(&machine, "/api/sessions", &bearer).status,
+        403
+    );
+    assert_eq!(http::ask_tcp(&machine, "/readyz", &bearer).status, 200);
+    serving.stop().is(0);
+}
+
+#[test]
+fn what_is_exposed_is_said_and_loudly_when_it_is_new() {
+    let machine = Machine::new();
+    machine.configure("http: {agent_mode: true}\n");
+    let said = |machine: &Machine| {
+        let serving = machine.serve();
+        let ran = serving.stop();
+        ran.is(0);
+        let lines = ran.stderr.lines().filter(|line| line.contains("exposed:"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let first = said(&machine);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert!(
+        first[0].contains("WARN") && first[0].contains("http.agent_mode"),
+        "{first:?}"
+    );
+    let second = said(&machine);
+    assert!(second[0].contains("INFO"), "{second:?}");
+}
+
+#[test]
+fn an_address_that_others_reach_needs_keys() {
+    let machine = Machine::new();
+    let ran = machine.angelia(&["serve", "--listen", "0.0.0.0:0"]);
+    ran.is(78);
+    assert!(ran.stderr.contains("angelia keys add"), "{}", ran.stderr);
+    key_of(&machine, &["bot"]);
+    let serving = machine.serve_with(&["--listen", "0.0.0.0:0"]);
+    let ran = serving.stop();
+    assert!(ran.stderr.contains("unencrypted"), "{}", ran.stderr);
+}

@@ -1,0 +1,104 @@
+//! A request is run once, however often it is sent: counted at the scripted model.
+
+use std::{collections::BTreeSet, path::Path, thread};
+
+use serde_json::{Value, json};
+
+use crate::{
+    checklist::{Lab, on_both},
+    http::{self, Answer},
+    stage::until,
+};
+
+const TIMES: usize = 50;
+
+/// Sends the same request so many times at once.
+fn send(socket: &Path, session: &str, key: &str, input: &str) -> Vec<Answer> {
+    let path = format!("/api/sessions/{session}/turns");
+    let header = format!("idempotency-key: {key}\r\n");
+    let body = json!({"input": input});
+    thread::scope(|scope| {
+        let one = || http::ask_with(socket, "POST", &path, &body, &header);
+        let all: Vec<_> = (0..TIMES).map(|_| scope.spawn(one)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    })
+}
+
+/// The one turn that all of them are.
+#[track_caller]
+fn only(answers: &[Answer]) -> String {
+    for answer in answers {
+        assert!((200..300).contains(&answer.status), "{answer:?}");
+    }
+    let ids: BTreeSet<&str> = (answers.iter())
+        .map(|answer| answer.body["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids.len(), 1, "{ids:?}");
+    ids.first().unwrap().to_string()
+}
+
+fn ended(socket: &Path, turn: &str) -> Value {
+    http::follow(socket, turn);
+    http::turn(socket, turn)
+}
+
+fn asked(lab: &Lab) -> usize {
+    lab.server.model_requests().len()
+}
+
+#[test]
+fn real_the_same_request_sent_50_times_runs_once() {
+    on_both(|lab| {
+        lab.configure(&[]);
+        let serving = lab.machine.serve();
+        let socket = serving.socket.clone();
+        let session = http::session(&lab.machine, &socket, "default");
+        let input = "SLOW:1000 ECHO:said once";
+        let turn = only(&send(&socket, &session, "a key", input));
+        assert_eq!(ended(&socket, &turn)["text"], "said once");
+        // Also when it is over.
+        assert_eq!(only(&send(&socket, &session, "a key", input)), turn);
+        assert_eq!(asked(lab), 1);
+        serving.stop().is(0);
+
+        // Also when all that knew it in memory is gone.
+        let serving = lab.machine.serve();
+        let again = send(&socket, &session, "a key", input);
+        assert_eq!(only(&again), turn);
+        assert!(again.iter().all(|one| one.body["status"] == "completed"));
+        assert_eq!(ended(&socket, &turn)["text"], "said once");
+        for answer in send(&socket, &session, "a key", "ECHO:something else") {
+            assert_eq!(answer.status, 409, "{answer:?}");
+        }
+        assert_eq!(asked(lab), 1, "the agent ran once");
+
+        // Under another key it is another request.
+        let other = only(&send(&socket, &session, "another key", input));
+        assert_ne!(other, turn);
+        assert_eq!(ended(&socket, &other)["text"], "said once");
+        assert_eq!(asked(lab), 2);
+        serving.stop().is(0);
+    });
+}
+
+#[test]
+fn real_a_request_lost_to_a_crash_is_reported_and_never_rerun() {
+    on_both(|lab| {
+        lab.configure(&[]);
+        let serving = lab.machine.serve();
+        let socket = serving.socket.clone();
+        let session = http::session(&lab.machine, &socket, "default");
+        let turn = only(&send(&socket, &session, "a key", "HANG_BODY"));
+        until("the model is asked", || asked(lab) == 1);
+        serving.kill();
+
+        let serving = lab.machine.serve();
+        assert_eq!(only(&send(&socket, &session, "a key", "HANG_BODY")), turn);
+        let lost = ended(&socket, &turn);
+        assert_eq!(lost["status"], "failed", "{lost}");
+        assert_eq!(asked(lab), 1, "it was not rerun");
+        let next = http::submit(&socket, &session, "ECHO:and on");
+        assert_eq!(ended(&socket, &next)["text"], "and on");
+        serving.stop().is(0);
+    });
+}

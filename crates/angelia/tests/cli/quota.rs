@@ -1,0 +1,111 @@
+//! A quota that is used up, on the real program with a subscription's limit.
+
+use std::time::{Duration, SystemTime};
+
+use crate::{
+    agents,
+    checklist::{Lab, on_both, without_key},
+    http,
+    stage::until,
+};
+
+/// Long enough for a daemon to be stopped and started again meanwhile.
+const SOON: u64 = 20;
+
+/// Logged in by a dummy subscription; `more` are lines of the profile, `others` further profiles.
+fn configure(lab: &Lab, more: &str, others: &str) {
+    let text = without_key(&lab.machine, &lab.claude, &lab.server);
+    let token = "\n      CLAUDE_CODE_OAUTH_TOKEN: sk-ant-oat01-dummy-token-of-tests";
+    let text = format!("profiles:\n  default:{text}{token}{more}\n{others}");
+    lab.machine.configure(&text);
+}
+
+fn seconds_from_now(seconds: u64) -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    (now.unwrap() + Duration::from_secs(seconds)).as_secs()
+}
+
+#[test]
+fn real_a_limit_that_is_far_leaves_the_turn_parked() {
+    on_both(|lab| {
+        configure(lab, "", "");
+        let ran = lab.machine.angelia(&["run", "--json", "LIMIT ECHO:later"]);
+        ran.is(75);
+        let turn = crate::transcript::Transcript::read(&ran.stdout);
+        turn.ends_once();
+        let end = turn.end();
+        assert_eq!(end["status"], "parked", "{end}");
+        let resumes_at = end["resumes_at"].as_str().unwrap();
+        assert!(resumes_at.starts_with("2096-10-02T07:06:4"), "{resumes_at}");
+        let listed = lab.machine.list("turns");
+        assert_eq!(listed[0]["status"], "parked", "{listed:?}");
+        assert!(agents::marked(&lab.machine).is_empty());
+        // For people it is said what happened, and what happens next.
+        let ran = lab.machine.angelia(&["run", "LIMIT"]);
+        ran.is(75)
+            .complains("parked until 2096")
+            .complains("angelia serve");
+        // It can be given up from anywhere.
+        lab.machine
+            .angelia(&["turns", "interrupt", turn.turn()])
+            .is(0);
+        let listed = lab.machine.list("turns");
+        assert_eq!(listed[1]["status"], "interrupted", "{listed:?}");
+    });
+}
+
+#[test]
+fn real_a_parked_turn_goes_on_by_itself_also_after_a_restart() {
+    on_both(|lab| {
+        configure(lab, "", "");
+        let serving = lab.machine.serve();
+        let session = http::session(&lab.machine, &serving.socket, "default");
+        let input = format!("LIMIT:{} ECHO:after the reset", seconds_from_now(SOON));
+        let id = http::submit(&serving.socket, &session, &input);
+        until("it is parked", || {
+            http::turn(&serving.socket, &id)["status"] == "parked"
+        });
+        assert!(!http::turn(&serving.socket, &id)["resumes_at"].is_null());
+        // A killed daemon loses no parked turn.
+        serving.kill();
+        let serving = lab.machine.serve();
+        let events = http::follow(&serving.socket, &id);
+        assert_eq!(
+            events.matches(r#""type":"turn.finished""#).count(),
+            1,
+            "{events}"
+        );
+        assert!(events.contains("trying again"), "{events}");
+        let turn = http::turn(&serving.socket, &id);
+        assert_eq!(turn["status"], "completed", "{turn}");
+        assert_eq!(turn["text"], "after the reset");
+        serving.stop().is(0);
+    });
+}
+
+#[test]
+fn real_the_fallback_profile_takes_over() {
+    on_both(|lab| {
+        configure(
+            lab,
+            "\n    fallback_profile: spare",
+            "  spare: {executor: parrot}\n",
+        );
+        let turn = lab.machine.turn(&["LIMIT"]);
+        turn.completed();
+        let notices = turn.of_type("notice");
+        let said = |notice: &&&serde_json::Value| notice["code"] == "fallback";
+        assert_eq!(notices.iter().filter(said).count(), 1, "{notices:?}");
+        // Without anybody to take over, it is not one that is missing.
+        configure(
+            lab,
+            "\n    fallback_profile: spar",
+            "  spare: {executor: parrot}\n",
+        );
+        let ran = lab.machine.angelia(&["run", "hello"]);
+        ran.is(78).complains("did you mean `spare`?");
+        configure(lab, "\n    fallback_profile: default", "");
+        let ran = lab.machine.angelia(&["run", "hello"]);
+        ran.is(78).complains("leads back to `default` itself");
+    });
+}

@@ -1,0 +1,130 @@
+//! `notify-agent` and the sender's name, with the real tmux on a socket of its own.
+
+use super::{
+    bus::Bus,
+    place::{Place, eventually, text},
+};
+
+/// A tmux server of this test only; ends with it.
+struct Tmux<'a>(&'a Place);
+
+impl<'a> Tmux<'a> {
+    /// A session in which a program runs instead of a shell.
+    fn with_session(place: &'a Place, name: &str, program: &str) -> Self {
+        let tmux = Self(place);
+        let size = ["-x", "200", "-y", "50"];
+        let mut command = place.command("tmux");
+        command.args(["-f", "/dev/null", "new-session", "-d", "-s", name]);
+        let output = command.args(size).arg(program).output().unwrap();
+        assert!(output.status.success(), "is tmux installed? {output:?}");
+        tmux
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        let _gone_already = self.0.command("tmux").arg("kill-server").output();
+    }
+}
+
+/// Notes every line that it is given, and every interrupt.
+const NOTES: &str = "trap : INT; while :; do cat >> notes; echo interrupted >> notes; done";
+
+fn notes(place: &Place, lines: usize) -> Vec<String> {
+    eventually("the lines are there", || {
+        let notes = std::fs::read_to_string(place.path("notes")).unwrap_or_default();
+        let found: Vec<String> = notes.lines().map(str::to_owned).collect();
+        (found.len() >= lines).then_some(found)
+    })
+}
+
+#[test]
+fn text_is_typed_as_it_is_and_submitted_once() {
+    let place = Place::new();
+    let _tmux = Tmux::with_session(&place, "dev", NOTES);
+    place.write("names.yaml", "role_map: {be: {name: Backend}}\n");
+    eventually("the program runs", || {
+        place.path("notes").exists().then_some(())
+    });
+    let long = "ü".repeat(1500);
+    let texts: [&[&str]; 6] = [
+        &["dev", "plain", "words"],
+        &["dev", "Enter"],
+        &["dev", "C-c"],
+        &[
+            "--to",
+            "dev",
+            "--",
+            "-l -t; $(touch x) `id` \"q\" 'a' \\ #{pane_id}",
+        ],
+        &["--config", "names.yaml", "--from", "be", "dev", "hello"],
+        &["dev", &long],
+    ];
+    for (count, args) in texts.iter().enumerate() {
+        let output = place.run("notify-agent", args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        assert_eq!(text(&output.stdout), "OK: typed into dev\n");
+        notes(&place, count + 1);
+    }
+    let expected = [
+        "plain words",
+        "Enter",
+        "C-c",
+        "-l -t; $(touch x) `id` \"q\" 'a' \\ #{pane_id}",
+        "⚕ [Backend]: hello",
+        &long,
+    ];
+    assert_eq!(notes(&place, 6), expected);
+    assert!(!place.path("x").exists());
+}
+
+#[test]
+fn an_interrupt_comes_only_when_asked_for() {
+    let place = Place::new();
+    let _tmux = Tmux::with_session(&place, "dev", NOTES);
+    eventually("the program runs", || {
+        place.path("notes").exists().then_some(())
+    });
+    let output = place.run("notify-agent", &["--interrupt", "dev", "after"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(notes(&place, 2), ["interrupted", "after"]);
+}
+
+#[test]
+fn what_is_not_there_is_a_failure() {
+    let place = Place::new();
+    let output = place.run("notify-agent", &["dev", "hello"]);
+    assert_eq!(output.status.code(), Some(1), "no server: {output:?}");
+    let _tmux = Tmux::with_session(&place, "develop", "cat");
+    let output = place.run("notify-agent", &["dev", "hello"]);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "only a longer name: {output:?}"
+    );
+    assert!(
+        text(&output.stderr).contains("no tmux session `dev`"),
+        "{output:?}"
+    );
+    assert!(output.stdout.is_empty());
+    let output = place.run("notify-agent", &["develop"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("usage"), "{output:?}");
+}
+
+#[test]
+fn a_sender_in_tmux_is_called_after_its_session() {
+    let place = Place::new();
+    let accepted = r#"{"type": "accepted", "id": "ID", "queued": true}"#;
+    let bus = Bus::new(&place, ".hermes/hermes-bus.sock", vec![vec![accepted]; 2]);
+    place.write(
+        ".hermes/bus-rules.yaml",
+        "role_map: {be: {name: Backend}}\n",
+    );
+    let program = place.path("notify-hermes");
+    let line = format!("{} --to coder hi; sleep 60", program.display());
+    let _tmux = Tmux::with_session(&place, "be", &line);
+    assert_eq!(bus.heard()["from"], "Backend");
+    let _other = Tmux::with_session(&place, "plain", &line);
+    assert_eq!(bus.heard()["from"], "plain");
+}

@@ -1,0 +1,53 @@
+//! A bus on strings: hears one message on each connection and answers as the test says.
+
+use std::{
+    io::{Read as _, Write as _},
+    os::unix::net::UnixListener,
+    path::PathBuf,
+    sync::mpsc,
+    thread,
+};
+
+use serde_json::Value;
+
+use super::place::{DEADLINE, Place};
+
+pub(crate) struct Bus {
+    pub(crate) socket: PathBuf,
+    heard: mpsc::Receiver<Value>,
+}
+
+impl Bus {
+    /// With the answers to each message; `ID` in them stands for the message's own.
+    pub(crate) fn new(place: &Place, name: &str, answers: Vec<Vec<&'static str>>) -> Self {
+        let socket = place.path(name);
+        std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let (sender, heard) = mpsc::sync_channel(16);
+        thread::spawn(move || {
+            for answers in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut length = [0; 4];
+                stream.read_exact(&mut length).unwrap();
+                let mut json = vec![0; u32::from_be_bytes(length) as usize];
+                stream.read_exact(&mut json).unwrap();
+                let message: Value = serde_json::from_slice(&json).unwrap();
+                let id = message["id"].as_str().unwrap();
+                for answer in answers {
+                    let answer = answer.replace("ID", id);
+                    let prefix = u32::try_from(answer.len()).unwrap().to_be_bytes();
+                    stream.write_all(&prefix).unwrap();
+                    stream.write_all(answer.as_bytes()).unwrap();
+                }
+                sender.send(message).unwrap();
+                // Until the sender has gone.
+                let _end = stream.read(&mut [0]);
+            }
+        });
+        Self { socket, heard }
+    }
+
+    pub(crate) fn heard(&self) -> Value {
+        self.heard.recv_timeout(DEADLINE).unwrap()
+    }
+}

@@ -1,0 +1,10 @@
+//! The senders, as programs: `notify-hermes` against a bus on strings, `notify-agent` against the
+//! real tmux.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod agent;
+mod bus;
+mod hermes;
+mod place;
+mod serve;

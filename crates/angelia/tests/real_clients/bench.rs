@@ -1,0 +1,203 @@
+//! The test bench: a machine with the real Claude Code, a model whose answers the prompts script, a
+//! daemon in front of them, and a client's script that talks to it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use angelia_testkit::{model_server::ModelServer, programs::workspace, real::RealClaude};
+
+use crate::{
+    agents,
+    stage::{Machine, Ran, Running, Serving, until},
+};
+
+/// A red square of eight pixels.
+pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGM4oaGBFTEMLQkA\
+    gl1GAWqNFmsAAAAASUVORK5CYII=";
+
+/// For a whole script: some of them start ten agents.
+const PATIENCE: Duration = Duration::from_mins(6);
+
+pub(crate) struct Bench {
+    pub(crate) machine: Machine,
+    pub(crate) server: ModelServer,
+    serving: Serving,
+}
+
+impl Bench {
+    pub(crate) fn new(claude: &RealClaude) -> Self {
+        let server = ModelServer::start().unwrap();
+        let machine = Machine::with_shell();
+        let run = machine.place.root().join("run");
+        machine.configure(&format!(
+            "executors:
+  claude:
+    warm: 0
+    binary: {}
+    env:
+      ANTHROPIC_BASE_URL: {}
+      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests
+      XDG_RUNTIME_DIR: {}
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
+      CLAUDE_CODE_MAX_RETRIES: '1'
+      DISABLE_TELEMETRY: '1'
+      DISABLE_AUTOUPDATER: '1'
+      DISABLE_ERROR_REPORTING: '1'
+http:
+  disconnect_grace: 1s
+",
+            claude.path.display(),
+            server.base_url(),
+            run.display()
+        ));
+        let serving = machine.serve();
+        Self {
+            machine,
+            server,
+            serving,
+        }
+    }
+
+    /// Where clients go.
+    pub(crate) fn url(&self) -> String {
+        let address = fs::read_to_string(self.machine.home().join("run/http.addr")).unwrap();
+        format!("http://{}", address.trim())
+    }
+
+    /// The owner's token: clients take it for an API key.
+    pub(crate) fn key(&self) -> String {
+        let token = fs::read_to_string(self.machine.home().join("token")).unwrap();
+        token.trim().to_owned()
+    }
+
+    /// Runs a script of `tests/clients`, all of it or the scenarios named, to a good end.
+    #[track_caller]
+    pub(crate) fn script(&self, script: &str, scenarios: &[&str]) -> Ran {
+        let (program, path) = if Path::new(script).extension().is_some_and(|it| it == "py") {
+            let python = workspace().join("target/python/clients/bin/python");
+            assert!(python.exists(), "run `cargo xtask setup` first");
+            (python, workspace().join("tests/clients").join(script))
+        } else {
+            (PathBuf::from("node"), self.javascript().join(script))
+        };
+        let mut command = self.machine.program(program);
+        command
+            .arg(path)
+            .args(scenarios)
+            .env("ANGELIA_URL", self.url())
+            .env("ANGELIA_KEY", self.key())
+            .env("ANGELIA_MODEL", "claude/sonnet")
+            .env("ANGELIA_PNG", PNG)
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        let ran = patiently(Running::of(command, Stdio::null()));
+        assert!(
+            ran.status.success(),
+            "{}{}\n--- the daemon says:\n{}",
+            ran.stdout,
+            ran.stderr,
+            self.serving.running.stderr()
+        );
+        ran
+    }
+
+    /// A whole script, which shows a picture and at last goes away in the middle of an answer.
+    #[track_caller]
+    pub(crate) fn everything(self, script: &str) {
+        self.script(script, &[]);
+        self.model_saw_the_picture();
+        self.model_was_left_alone();
+        self.end();
+    }
+
+    /// Node.js looks for packages beside the script, so the scripts are put beside the packages.
+    fn javascript(&self) -> PathBuf {
+        let packages = workspace().join("target/npm/clients/node_modules");
+        assert!(packages.exists(), "run `cargo xtask setup` first");
+        let folder = self.machine.place.root().join("javascript");
+        if folder.exists() {
+            return folder;
+        }
+        fs::create_dir(&folder).unwrap();
+        for entry in fs::read_dir(workspace().join("tests/clients")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|it| it == "mjs") {
+                fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+            }
+        }
+        std::os::unix::fs::symlink(packages, folder.join("node_modules")).unwrap();
+        folder
+    }
+
+    /// What the model was sent, as text.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        let requests = self.server.model_requests();
+        let bodies = requests.iter();
+        bodies
+            .map(|request| String::from_utf8_lossy(&request.body).into_owned())
+            .collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn model_saw_the_picture(&self) {
+        let data = &PNG[..40];
+        let seen = self.asked().iter().any(|body| body.contains(data));
+        assert!(seen, "the picture did not reach the model");
+    }
+
+    /// A client that went away has stopped its turn.
+    #[track_caller]
+    pub(crate) fn model_was_left_alone(&self) {
+        until("the answer is broken off", || self.server.abandoned() > 0);
+    }
+
+    /// The agents that live now.
+    pub(crate) fn agents(&self) -> usize {
+        let marked = agents::marked(&self.machine);
+        marked.len()
+    }
+
+    /// Ends the daemon; nothing stays behind.
+    #[track_caller]
+    pub(crate) fn end(self) {
+        self.serving.stop().is(0);
+        until("no agent is left", || {
+            agents::marked(&self.machine).is_empty()
+        });
+    }
+}
+
+/// Waits for the end of something long.
+pub(crate) fn patiently(mut running: Running) -> Ran {
+    let end = Instant::now() + PATIENCE;
+    while running.child.try_wait().unwrap().is_none() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(5));
+    }
+    running.wait()
+}
+
+/// A test on the oldest and one on the newest Claude Code.
+macro_rules! on_both {
+    ($($name:ident $run:expr;)*) => { $(
+        mod $name {
+            #[test]
+            fn real_oldest() {
+                let run: fn(crate::bench::Bench) = $run;
+                let claude = angelia_testkit::real::RealClaude::oldest().unwrap();
+                run(crate::bench::Bench::new(&claude));
+            }
+
+            #[test]
+            fn real_newest() {
+                let run: fn(crate::bench::Bench) = $run;
+                let claude = angelia_testkit::real::RealClaude::newest().unwrap();
+                run(crate::bench::Bench::new(&claude));
+            }
+        }
+    )* };
+}
+pub(crate) use on_both;

@@ -1,0 +1,74 @@
+//! Claude Code as a client of Angelia, which drives Claude Code.
+
+use std::process::Stdio;
+
+use angelia_testkit::{isolated::Isolated, real::RealClaude};
+use serde_json::Value;
+
+use crate::{
+    bench::{Bench, on_both, patiently},
+    stage::Running,
+};
+
+on_both! {
+    oldest_as_client |bench| super::works(bench, &angelia_testkit::real::RealClaude::oldest().unwrap());
+    newest_as_client |bench| super::works(bench, &angelia_testkit::real::RealClaude::newest().unwrap());
+}
+
+/// A home of its own, and Angelia for its vendor.
+struct Client {
+    place: Isolated,
+    claude: RealClaude,
+}
+
+impl Client {
+    /// One command, as people type it; its result.
+    #[track_caller]
+    fn asks(&self, bench: &Bench, arguments: &[&str], prompt: &str) -> Value {
+        let mut command = bench.machine.program(&self.claude.path);
+        command
+            .env_clear()
+            .envs(self.place.environment())
+            .env("ANTHROPIC_BASE_URL", bench.url())
+            .env("ANTHROPIC_AUTH_TOKEN", bench.key())
+            .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+            .env("DISABLE_TELEMETRY", "1")
+            .env("DISABLE_AUTOUPDATER", "1")
+            .env("DISABLE_ERROR_REPORTING", "1")
+            .current_dir(self.place.work())
+            .args(["-p", "--model", "claude/sonnet", "--output-format", "json"])
+            .args(arguments)
+            .arg(prompt);
+        let ran = patiently(Running::of(command, Stdio::null()));
+        let result: Value = match serde_json::from_str(&ran.stdout) {
+            Ok(result) => result,
+            Err(error) => panic!("{error}: {ran:#?}"),
+        };
+        assert_eq!(result["is_error"], false, "{result:#}");
+        result
+    }
+}
+
+fn works(bench: Bench, claude: &RealClaude) {
+    let client = Client {
+        place: Isolated::new().unwrap(),
+        claude: claude.clone(),
+    };
+    let first = client.asks(&bench, &[], "ECHO:hello from the inside");
+    assert_eq!(first["result"], "hello from the inside");
+    let session = first["session_id"].as_str().unwrap();
+
+    // The conversation goes on, and costs one request of the model for each of its own.
+    let second = client.asks(&bench, &["--resume", session], "ECHO:and again");
+    assert_eq!(second["result"], "and again");
+    assert_eq!(bench.asked().len(), 2);
+
+    // Its own tools: it runs them, and the model behind Angelia calls them.
+    let call = r#"TOOL:{"name":"mcp__client__Bash","input":{"command":"echo $((40+2)) > made","description":"writes"}}:END ECHO:done"#;
+    let allowed = ["--allowedTools", "Bash", "--permission-mode", "acceptEdits"];
+    let third = client.asks(&bench, &allowed, call);
+    assert_eq!(third["result"], "done", "{third:#}");
+    let made = std::fs::read_to_string(client.place.work().join("made")).unwrap();
+    assert_eq!(made.trim(), "42");
+    bench.end();
+}

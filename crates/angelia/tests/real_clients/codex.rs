@@ -1,0 +1,162 @@
+//! Codex as a client of Angelia, which drives Claude Code.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+use angelia_testkit::{isolated::Isolated, programs::workspace};
+use base64::Engine as _;
+use serde_json::Value;
+
+use crate::{
+    bench::{Bench, PNG, on_both, patiently},
+    stage::{Running, until},
+};
+
+on_both! {
+    as_client super::works;
+    image_and_schema super::shows_and_demands;
+    error_and_cancel super::fails_and_leaves;
+}
+
+/// A home of its own, in which Angelia is the provider of models.
+struct Client {
+    place: Isolated,
+}
+
+impl Client {
+    fn new(bench: &Bench) -> Self {
+        let place = Isolated::new().unwrap();
+        let home = place.home().join("codex");
+        fs::create_dir(&home).unwrap();
+        let url = bench.url();
+        let settings = format!(
+            "model = \"claude/sonnet\"
+model_provider = \"angelia\"
+approval_policy = \"never\"
+sandbox_mode = \"danger-full-access\"
+[model_providers.angelia]
+name = \"Angelia\"
+base_url = \"{url}/v1\"
+env_key = \"ANGELIA_KEY\"
+wire_api = \"responses\"
+request_max_retries = 0
+stream_max_retries = 0
+"
+        );
+        fs::write(home.join("config.toml"), settings).unwrap();
+        Self { place }
+    }
+
+    fn command(&self, bench: &Bench, arguments: &[&str]) -> Command {
+        let mut command = bench.machine.program(binary());
+        command
+            .env_clear()
+            .envs(self.place.environment())
+            .env("CODEX_HOME", self.place.home().join("codex"))
+            .env("ANGELIA_KEY", bench.key())
+            .current_dir(self.place.work())
+            .args(["exec", "--skip-git-repo-check", "--json"])
+            .args(arguments);
+        command
+    }
+
+    /// One command; what it tells, event by event, of which this is the last.
+    #[track_caller]
+    fn ends(&self, bench: &Bench, arguments: &[&str], wanted: &str) -> Vec<Value> {
+        let command = self.command(bench, arguments);
+        let ran = patiently(Running::of(command, Stdio::null()));
+        let events = ran.stdout.lines();
+        let events: Vec<Value> = events
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        let last = events.last().map(|event| &event["type"]);
+        assert_eq!(last, Some(&Value::from(wanted)), "{ran:#?}");
+        events
+    }
+
+    /// One command that ends well.
+    #[track_caller]
+    fn asks(&self, bench: &Bench, arguments: &[&str]) -> Vec<Value> {
+        self.ends(bench, arguments, "turn.completed")
+    }
+}
+
+/// The last words of the agent.
+fn said(events: &[Value]) -> &str {
+    let said = events
+        .iter()
+        .rfind(|event| event["item"]["type"] == "agent_message");
+    said.and_then(|event| event["item"]["text"].as_str())
+        .unwrap()
+}
+
+fn works(bench: Bench) {
+    let client = Client::new(&bench);
+    let first = client.asks(&bench, &["ECHO:hello from the inside"]);
+    assert_eq!(said(&first), "hello from the inside");
+    let thread = first[0]["thread_id"].as_str().unwrap();
+
+    // The conversation goes on, and costs one request of the model for each of its own.
+    let second = client.asks(&bench, &["resume", thread, "ECHO:and again"]);
+    assert_eq!(said(&second), "and again");
+    assert_eq!(bench.asked().len(), 2);
+
+    // Its own tools: it runs them, and the model behind Angelia calls them.
+    let call = r#"TOOL:{"name":"mcp__client__exec_command","input":{"cmd":"echo $((40+2)) > made"}}:END ECHO:done"#;
+    assert_eq!(said(&client.asks(&bench, &[call])), "done");
+    let made = fs::read_to_string(client.place.work().join("made")).unwrap();
+    assert_eq!(made.trim(), "42");
+    bench.end();
+}
+
+fn shows_and_demands(bench: Bench) {
+    let client = Client::new(&bench);
+    let work = client.place.work();
+    let png = base64::prelude::BASE64_STANDARD.decode(PNG).unwrap();
+    fs::write(work.join("red.png"), png).unwrap();
+    let shown = client.asks(&bench, &["-i", "red.png", "--", "ECHO:red"]);
+    assert_eq!(said(&shown), "red");
+    bench.model_saw_the_picture();
+
+    let schema = r#"{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"],"additionalProperties":false}"#;
+    fs::write(work.join("schema.json"), schema).unwrap();
+    let prompt = r#"TOOL:{"name":"StructuredOutput","input":{"age":36}}:END ECHO:done"#;
+    let formed = client.asks(&bench, &["--output-schema", "schema.json", prompt]);
+    let formed: Value = serde_json::from_str(said(&formed)).unwrap();
+    assert_eq!(formed, serde_json::json!({"age": 36}));
+    bench.end();
+}
+
+fn fails_and_leaves(bench: Bench) {
+    let client = Client::new(&bench);
+    let failed = client.ends(&bench, &["STATUS:400 ECHO:no way"], "turn.failed");
+    let message = failed.last().unwrap()["error"]["message"].as_str();
+    assert!(message.unwrap().contains("no way"), "{failed:#?}");
+    // It was not tried again: the work could have been done twice.
+    assert_eq!(bench.machine.list("turns").len(), 1);
+
+    let asked = bench.asked().len();
+    let command = client.command(&bench, &["WORDS:2000:20"]);
+    let running = Running::of(command, Stdio::null());
+    until("the model answers", || bench.asked().len() > asked);
+    drop(running);
+    bench.model_was_left_alone();
+    bench.end();
+}
+
+/// Where the package of this platform has it.
+fn binary() -> std::path::PathBuf {
+    let packages = workspace().join("target/npm/codex/node_modules");
+    let packages = fs::read_dir(packages).into_iter().flatten().flatten();
+    let vendored = packages.flat_map(|package| fs::read_dir(package.path().join("vendor")));
+    let mut binaries = vendored
+        .flatten()
+        .flatten()
+        .map(|folder| folder.path().join("bin/codex"));
+    match binaries.find(|path| path.is_file()) {
+        Some(path) => path,
+        None => panic!("Codex is not installed; run `cargo xtask setup`"),
+    }
+}

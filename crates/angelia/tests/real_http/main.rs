@@ -1,0 +1,26 @@
+//! The model APIs on the real Claude Code with a scripted model: sessions by history, the caller's
+//! tools, and that nothing of this machine can be read in model mode.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/agents.rs"]
+mod agents;
+#[expect(dead_code, reason = "shared with the tests of real clients")]
+#[path = "../real_clients/bench.rs"]
+mod bench;
+mod files;
+mod forms;
+mod post;
+mod sessions;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/stage.rs"]
+mod stage;
+mod tools;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/transcript.rs"]
+mod transcript;

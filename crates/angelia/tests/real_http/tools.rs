@@ -1,0 +1,131 @@
+//! The caller's tools through the real program: it waits for the results, in the same process.
+
+use serde_json::{Value, json};
+
+use crate::{
+    agents,
+    bench::{Bench, on_both},
+    post::{Answer, messages, post, seen_by_the_model, user},
+};
+
+const CALL: &str = r#"TOOL:{"name":"mcp__client__find","input":{"city":"Paris"}}:END"#;
+const CALLS: &str = r#"TOOL:[{"name":"mcp__client__find","input":{"city":"Paris"}},{"name":"mcp__client__find","input":{"city":"Rome"}}]:END"#;
+
+fn tool(name: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    json!({"name": name, "description": "finds the weather", "input_schema": schema})
+}
+
+fn ask(told: &[Value]) -> Value {
+    let mut body = messages(told);
+    body["tools"] = json!([tool("find")]);
+    body
+}
+
+/// The calls of an answer.
+fn calls(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(answer.body["stop_reason"], "tool_use", "{answer:?}");
+    let blocks = answer.body["content"].as_array().unwrap().iter();
+    let calls = blocks.filter(|block| block["type"] == "tool_use");
+    calls.cloned().collect()
+}
+
+fn results(calls: &[Value]) -> Value {
+    let results: Vec<Value> = calls
+        .iter()
+        .map(|call| {
+            let text = format!("sunny in {}", call["input"]["city"].as_str().unwrap());
+            json!({"type": "tool_result", "tool_use_id": call["id"], "content": text})
+        })
+        .collect();
+    json!({"role": "user", "content": results})
+}
+
+fn answered(answer: &Answer) -> Value {
+    json!({"role": "assistant", "content": answer.body["content"]})
+}
+
+fn one_round(bench: &Bench, prompt: &str, count: usize) -> (Vec<Value>, Answer) {
+    let first = post(bench, &ask(&[user(prompt)]));
+    let called = calls(&first);
+    assert_eq!(called.len(), count, "{first:?}");
+    assert_eq!(called[0]["name"], "find");
+    let told = vec![user(prompt), answered(&first), results(&called)];
+    (told, first)
+}
+
+on_both! {
+    a_call super::a_call;
+    two_calls_at_once super::two_calls_at_once;
+    a_lost_process super::a_lost_process;
+    other_tools super::other_tools;
+}
+
+fn a_call(bench: Bench) {
+    let (told, first) = one_round(&bench, CALL, 1);
+    let second = post(&bench, &ask(&told));
+    assert_eq!(second.status, 200, "{second:?}");
+    assert_eq!(
+        second.header("x-angelia-turn"),
+        first.header("x-angelia-turn")
+    );
+    let asked = bench.asked();
+    assert_eq!(asked.len(), 2);
+    assert!(asked[1].contains("sunny in Paris"), "{}", asked[1]);
+    assert_eq!(bench.agents(), 1);
+    bench.end();
+}
+
+fn two_calls_at_once(bench: Bench) {
+    let (told, _) = one_round(&bench, CALLS, 2);
+    let second = post(&bench, &ask(&told));
+    assert_eq!(second.status, 200, "{second:?}");
+    let asked = bench.asked();
+    assert_eq!(asked.len(), 2);
+    for city in ["Paris", "Rome"] {
+        assert!(
+            asked[1].contains(&format!("sunny in {city}")),
+            "{}",
+            asked[1]
+        );
+    }
+    bench.end();
+}
+
+fn a_lost_process(bench: Bench) {
+    let (told, _) = one_round(&bench, CALL, 1);
+    for pid in agents::marked(&bench.machine) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        // It may be the child of another, and gone with it.
+        let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    let second = post(&bench, &ask(&told));
+    assert_eq!(second.status, 200, "{second:?}");
+    let asked = bench.asked();
+    let lines = seen_by_the_model(asked.last().unwrap());
+    let history: Vec<&str> = lines
+        .iter()
+        .map(|line| line.split(':').next().unwrap())
+        .collect();
+    assert_eq!(history[..3], ["user", "assistant", "user"], "{lines:?}");
+    assert!(lines.concat().contains("sunny in Paris"), "{lines:?}");
+    bench.end();
+}
+
+fn other_tools(bench: Bench) {
+    let first = post(&bench, &ask(&[user("ECHO:one")]));
+    let mut body = messages(&[user("ECHO:one"), answered(&first), user("ECHO:two")]);
+    body["tools"] = json!([tool("seek")]);
+    assert_eq!(post(&bench, &body).text(), "two");
+    let asked = bench.asked();
+    let last = asked.last().unwrap();
+    assert!(last.contains("mcp__client__seek"), "{last}");
+    assert!(!last.contains("mcp__client__find"), "{last}");
+    let lines = seen_by_the_model(last);
+    assert_eq!(
+        lines,
+        ["user: ECHO:one", "assistant: one", "user: ECHO:two"]
+    );
+    bench.end();
+}

@@ -1,0 +1,31 @@
+//! Any template and any message: what the message says arrives as it is, and a terminal is given
+//! nothing to obey by what a sender wrote.
+
+#![no_main]
+
+use angelia_core::engine::rules::{Ink, Seen, Template, plain};
+use jiff::{Timestamp, tz::TimeZone};
+
+libfuzzer_sys::fuzz_target!(|data: (&str, &str, &str, i64)| {
+    let (template, text, from, at) = data;
+    let seen = |from: &str, text: &str| Seen {
+        id: "1".into(),
+        from: from.into(),
+        verified: false,
+        kind: None,
+        text: text.into(),
+        channel: None,
+        at: Timestamp::from_second(at).unwrap_or(Timestamp::UNIX_EPOCH),
+    };
+    let render = |seen: &Seen| Template::parse(template).render(seen, &TimeZone::UTC, Ink::Colour);
+    let rendered = render(&seen(from, text));
+    let (mark, other) = ("\u{10fffd}", "\u{10fffc}");
+    if !template.contains(mark) && !template.contains(other) && !from.contains(other) {
+        let marked = render(&seen(mark, other));
+        let filled = marked.replace(mark, from).replace(other, text);
+        assert_eq!(rendered, filled);
+    }
+    let safe = plain(text);
+    assert!(!safe.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
+    assert_eq!(plain(&safe), safe);
+});
