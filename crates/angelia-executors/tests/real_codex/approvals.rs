@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::PathBuf,
     sync::{Arc, Mutex},
 };
 
@@ -9,10 +10,7 @@ use angelia_core::{
     model::{ApprovalRequest, PermissionLevel, Status, ToolClass, Verdict},
     ports::Emitted,
 };
-use angelia_testkit::{
-    by_hand::{Heard, Session},
-    programs,
-};
+use angelia_testkit::by_hand::{Heard, Session};
 use uuid::Uuid;
 
 use crate::lab::{Lab, add_file, escalated, exec};
@@ -99,10 +97,8 @@ async fn real_unattended_runs_in_the_sandbox_and_asks_to_get_out() {
     assert!(heard.asked().is_empty() && lab.path("a.txt").exists());
 
     // The sandbox, not a question, is between it and the rest of the machine.
-    // Folders for temporary files are inside.
-    let name = format!("target/tmp/outside-of-the-sandbox-{}", Uuid::now_v7());
-    let outside = programs::workspace().join(name);
-    fs::create_dir_all(outside.parent().unwrap()).unwrap();
+    // Inside are `/tmp` and `$TMPDIR`, wherever these tests lie.
+    let outside = PathBuf::from(format!("/var/tmp/angelia-outside-{}", Uuid::now_v7()));
     let command = format!("touch {}; echo tried", outside.display());
     let heard = session.say(&exec(&command)).await;
     assert_eq!(heard.text(), "done");
