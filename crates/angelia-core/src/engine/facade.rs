@@ -68,20 +68,6 @@ pub struct NewSession {
     pub name: Option<ExternalName>,
 }
 
-/// A turn that is wanted.
-#[derive(Debug)]
-pub struct Submission {
-    pub session: SessionId,
-    pub input: Vec<Content>,
-    pub options: TurnOptions,
-    /// Under which it runs once.
-    pub key: Option<RequestKey>,
-    /// How the session's agent is launched from this turn on. Where a live one was launched
-    /// otherwise, the specification's history is carried into a new conversation of the agent's;
-    /// where not, the history is not looked at, because the agent has it.
-    pub spec: Option<Box<SessionSpec>>,
-}
-
 /// A turn that was accepted.
 #[derive(Debug)]
 pub struct Submitted {
@@ -167,26 +153,6 @@ impl Engine {
         options: TurnOptions,
         key: Option<RequestKey>,
     ) -> Result<Submitted, EngineError> {
-        let submission = Submission {
-            session,
-            input,
-            options,
-            key,
-            spec: None,
-        };
-        self.submit_with(submission).await
-    }
-
-    /// Like [`Engine::submit_once`], for callers who say with every turn how the agent is to be
-    /// launched.
-    pub async fn submit_with(&self, submission: Submission) -> Result<Submitted, EngineError> {
-        let Submission {
-            session,
-            input,
-            options,
-            key,
-            mut spec,
-        } = submission;
         let claim = key.map(|key| key.claim(self.shared.clock.now(), session, &input));
         let id = TurnId::from_uuid(self.shared.clock.fresh_uuid());
         let log = TurnLog::new(id, session);
@@ -204,7 +170,6 @@ impl Engine {
                 turn,
                 log,
                 claim,
-                spec,
                 reply,
             };
             let actor = match self.shared.existing_actor(session) {
@@ -231,11 +196,7 @@ impl Engine {
                     };
                 }
                 // The actor had just decided to end: start another one.
-                Err(Command::Submit {
-                    turn: returned,
-                    spec: kept,
-                    ..
-                }) => (turn, spec) = (returned, kept),
+                Err(Command::Submit { turn: returned, .. }) => turn = returned,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
         }

@@ -42,7 +42,7 @@ mod unwind;
 mod watchdog;
 
 pub use drive::AWAITING_TOOL_RESULT;
-pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submission, Submitted};
+pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submitted};
 pub use log::{EventBatch, Watch};
 pub use once::RequestKey;
 pub use quota::PARKED;

@@ -112,12 +112,7 @@ impl SessionActor {
         waiting: Waiting,
         recorder: &mut Recorder,
     ) -> Result<Option<Ended>, StoreError> {
-        let Waiting {
-            turn, spec, parked, ..
-        } = waiting;
-        if let Some(spec) = spec {
-            self.adopt_spec(*spec).await?;
-        }
+        let Waiting { turn, parked, .. } = waiting;
         let mut input = turn.clone();
         if let Some(resumes_at) = parked {
             recorder.catch_up().await?;

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     model::{
         ApprovalId, Content, Decision, EventKind, LaunchFingerprint, Outcome, SessionId,
-        SessionRecord, SessionSpec, Started, Status, ToolId, Turn, TurnId, TurnRecord, TurnState,
+        SessionRecord, Started, Status, ToolId, Turn, TurnId, TurnRecord, TurnState,
     },
     ports::{Agent, Claim, Claimed, Lease, StoreError},
 };
@@ -31,8 +31,6 @@ pub(super) enum Command {
         turn: Turn,
         log: Arc<TurnLog>,
         claim: Option<Claim>,
-        /// How the agent is launched from this turn on.
-        spec: Option<Box<SessionSpec>>,
         /// Answered with what became of it.
         reply: oneshot::Sender<Result<Accepted, EngineError>>,
     },
@@ -141,7 +139,6 @@ pub(super) struct SessionActor {
 pub(super) struct Waiting {
     pub(super) turn: Turn,
     pub(super) log: Arc<TurnLog>,
-    pub(super) spec: Option<Box<SessionSpec>>,
     /// It has run before, and waits for a quota until then.
     pub(super) parked: Option<Timestamp>,
 }
@@ -159,12 +156,7 @@ impl Waiting {
             input: record.input,
             options: record.options,
         };
-        Self {
-            turn,
-            log,
-            spec: None,
-            parked,
-        }
+        Self { turn, log, parked }
     }
 }
 
@@ -234,13 +226,11 @@ impl SessionActor {
                 turn,
                 log,
                 claim,
-                spec,
                 reply,
             } => {
                 let waiting = Waiting {
                     turn,
                     log,
-                    spec,
                     parked: None,
                 };
                 let accepted = self.accept(waiting, claim, idle).await;
@@ -419,26 +409,6 @@ impl SessionActor {
                 tracing::warn!(session = %self.id(), %error, "the session could not be stored");
             }
         }
-    }
-
-    /// Launches the agent otherwise from now on, if that is otherwise at all.
-    pub(super) async fn adopt_spec(&mut self, mut spec: SessionSpec) -> Result<(), StoreError> {
-        if spec.model.is_none() {
-            spec.model.clone_from(&self.record.spec.model);
-        }
-        let known = LaunchFingerprint::of(&self.record.spec).without(&["history"]);
-        let mut record = self.record.clone();
-        let relaunch = LaunchFingerprint::of(&spec).without(&["history"]) != known;
-        if relaunch {
-            record.native = None;
-            record.spec = spec;
-        } else {
-            let history = std::mem::take(&mut record.spec.history);
-            record.spec = SessionSpec { history, ..spec };
-        }
-        record.updated_at = self.shared.clock.now();
-        self.record = self.put(record).await?;
-        Ok(())
     }
 
     pub(super) async fn put(

@@ -343,13 +343,11 @@ impl Serving<'_> {
 
     /// The next turn of a session that has the conversation.
     async fn continued(self, asked: &Asked, session: SessionRecord) -> Result<Taken, DialectError> {
-        let results = !asked.incoming.results().is_empty();
-        if !asked.launch.fits(&session.spec) || results {
+        if !asked.launch.fits(&session.spec) || !asked.incoming.results().is_empty() {
             let history = self.history(asked, &session).await?;
             return self.carried(asked, history, None).await;
         }
         let mut input = match &asked.ask.messages.last() {
-            _ if results => vec![Content::text(RESULTS)],
             // The answer was cut short, and the caller wants the rest.
             Some(last) if last.role == Role::Assistant => vec![Content::text(GO_ON)],
             _ => asked.incoming.input(),
