@@ -9,8 +9,10 @@ use angelia_core::{
 };
 use angelia_frontends::bus_rules::file::parse;
 
-libfuzzer_sys::fuzz_target!(|data: (&str, &str, bool)| {
-    let (text, envelope, verified) = data;
+// A file and an envelope, with a zero between them.
+libfuzzer_sys::fuzz_target!(|data: &str| {
+    let (text, envelope) = data.split_once('\0').unwrap_or((data, "{}"));
+    let verified = data.len() % 2 == 0;
     let message = Message {
         id: "1".into(),
         from: Some("a".into()),
@@ -22,7 +24,10 @@ libfuzzer_sys::fuzz_target!(|data: (&str, &str, bool)| {
     match parse(text) {
         Ok(reading) => {
             let decision = reading.rules.decide(&seen);
-            assert!(decision.line.is_some() || decision.print.is_some(), "nothing is lost");
+            assert!(
+                decision.line.is_some() || decision.print.is_some(),
+                "nothing is lost"
+            );
         }
         Err(remark) => assert!(remark.line >= 1 && !remark.what.is_empty()),
     }

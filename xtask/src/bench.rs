@@ -9,30 +9,25 @@ use crate::{
     setup,
 };
 
-const NAMES: &str = "turn, bus";
+/// - `turn`: what a turn costs through us, beside the agent program driven directly.
+/// - `http`: what the model APIs cost, beside the agent program driven directly and LiteLLM.
+/// - `hosts`: what the bridge and ACP cost, beside claude-agent-acp.
+/// - `bus`: what a message costs, beside hermes-bus.
+const NAMES: [&str; 4] = ["turn", "http", "hosts", "bus"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
+    let known = NAMES.join(", ");
     let Some((name, rest)) = arguments.split_first() else {
-        bail!("which one? there is: {NAMES}");
+        bail!("which one? there is: {known}");
     };
-    match name.as_str() {
-        "turn" => turn(rest)?,
-        "bus" => bus(rest)?,
-        name => bail!("there is no benchmark {name:?}; there is: {NAMES}"),
+    if !NAMES.contains(&name.as_str()) {
+        bail!("there is no benchmark {name:?}; there is: {known}");
     }
+    setup::run()?;
+    if let Err(error) = setup::peers() {
+        eprintln!("without what only benchmarks run beside us: {error:#}");
+    }
+    let bench = ["bench", "--package", "angelia", "--bench", name, "--"];
+    succeed(cargo().args(bench).args(rest))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What a turn costs through us, beside the agent program driven directly.
-fn turn(arguments: &[String]) -> Result<()> {
-    setup::run()?;
-    let bench = ["bench", "--package", "angelia", "--bench", "turn", "--"];
-    succeed(cargo().args(bench).args(arguments))
-}
-
-/// What a message costs through us, beside hermes-bus.
-fn bus(arguments: &[String]) -> Result<()> {
-    setup::run()?;
-    let bench = ["bench", "--package", "angelia", "--bench", "bus", "--"];
-    succeed(cargo().args(bench).args(arguments))
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod program;
 mod setup;
+mod soak;
 mod steps;
 mod test;
 mod tidy;
@@ -18,10 +19,11 @@ cargo xtask COMMAND
   test [ARGS]    setup, fmt, clippy, tidy and every test; ARGS go to cargo nextest run
   tidy           check the rules that no compiler knows
   bench NAME     measure, always beside a baseline of the same minute
+  soak [N [SEED]]  10000 broken requests over agents that are killed; nothing may be left of them
 ";
 
 /// Names that the README may mention; `main` and `tidy` both look here.
-const COMMANDS: [&str; 4] = ["setup", "test", "tidy", "bench"];
+const COMMANDS: [&str; 5] = ["setup", "test", "tidy", "bench", "soak"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +46,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "test" => test::run(rest),
         "tidy" => tidy::run(),
         "bench" => bench::run(rest),
+        "soak" => soak::run(rest),
         "--help" | "-h" | "help" => {
             print!("{USAGE}");
             Ok(ExitCode::SUCCESS)

@@ -48,6 +48,11 @@ impl Tasks {
         });
     }
 
+    /// How many there are now, of this group and those it belongs with.
+    pub fn count(&self) -> usize {
+        self.tracker.len()
+    }
+
     /// Asks every task to stop and waits for them. `false`: some were still running after `grace`.
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.stop.cancel();
@@ -69,6 +74,7 @@ mod tests {
         let stop = child.stop_token().clone();
         child.spawn(async move { stop.cancelled().await });
         tasks.spawn_until_stopped(std::future::pending());
+        assert_eq!(tasks.count(), 2);
         assert!(tasks.shutdown(Duration::from_secs(1)).await);
 
         let stubborn = Tasks::new();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use angelia_core::{
-    model::{Failure, FailureKind, SessionSpec},
+    model::{Failure, FailureKind, SessionId, SessionSpec},
     ports::Clock,
     redact::Redactor,
     task::Tasks,
@@ -18,6 +18,7 @@ use angelia_core::{
 
 use crate::process::{
     AgentId, HomeId, Mark, OwnerId,
+    bound::Bound,
     environment::{self, Additions, EnvPattern, EnvironmentError},
 };
 
@@ -65,6 +66,16 @@ impl Host {
             owner: self.owner_id.clone(),
             agent,
         })
+    }
+
+    /// Where it is written which agent works for which session.
+    pub fn bindings(&self) -> PathBuf {
+        self.ledger.with_file_name("agents")
+    }
+
+    /// The agent with this mark works for that session from now on.
+    pub(crate) fn bind(&self, mark: &Mark, session: SessionId) -> Bound {
+        Bound::new(&self.bindings(), mark, session)
     }
 
     /// The whole environment of a child: the allow-list, what the specification lets through and

@@ -2,16 +2,19 @@
 //!
 //! - [`ALL`]: every kind of agent, in the order in which `executor: auto` looks for them.
 //! - [`host`]: what the binary hands to all of them.
+//! - [`acp`]: any agent that speaks the Agent Client Protocol.
 //! - [`claude`]: Claude Code over its stream-json protocol.
 //! - [`codex`]: Codex through its app-server.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: children, from their start to the last of their descendants.
 
+pub mod acp;
 pub mod claude;
 pub mod codex;
 pub mod host;
 mod lenient;
+mod npm;
 mod once_per_file;
 pub mod parrot;
 pub mod pool;
@@ -50,5 +53,6 @@ pub struct ModelIds {
 pub static ALL: &[Registration] = &[
     claude::REGISTRATION,
     codex::REGISTRATION,
+    acp::REGISTRATION,
     parrot::REGISTRATION,
 ];

@@ -1,11 +1,13 @@
 //! What the tests and benchmarks of every crate share: a scripted model server, the real agent
 //! programs in an isolated environment, and small fake ones. A dev-dependency only.
 
+pub mod acp_agents;
 pub mod bus_peer;
 pub mod by_hand;
 pub mod codex_home;
 pub mod conformance;
 pub mod isolated;
+pub mod measure;
 pub mod model_server;
 pub mod programs;
 pub mod puppet;

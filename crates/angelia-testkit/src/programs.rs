@@ -44,6 +44,11 @@ pub fn fake_cli() -> Result<PathBuf, NoProgram> {
     find("fake-cli", &["src/bin/fake-cli"])
 }
 
+/// An ACP agent that does what its prompts say.
+pub fn acp_fake() -> Result<PathBuf, NoProgram> {
+    find("acp-fake", &["src/bin/acp-fake.rs"])
+}
+
 /// The scripted model server as a process.
 pub fn model_server() -> Result<PathBuf, NoProgram> {
     find(

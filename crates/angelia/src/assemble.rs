@@ -1,6 +1,10 @@
 //! Puts the parts together: from a home and its configuration to a running engine.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use angelia_backends::{
     owners::{OwnerLock, Owners},
@@ -14,7 +18,7 @@ use angelia_core::{
 };
 use angelia_executors::{
     Host,
-    process::{HomeId, OwnerId, ShellCommands, sweep::sweep_dead_owners},
+    process::{HomeId, OwnerId, ShellCommands, bound, sweep::sweep_dead_owners},
 };
 
 use crate::{
@@ -33,6 +37,8 @@ pub(crate) struct App {
     pub(crate) environment: Environment,
     pub(crate) home: Home,
     pub(crate) config: Config,
+    /// Where it was read from, if not from the home.
+    pub(crate) config_file: Option<PathBuf>,
 }
 
 impl App {
@@ -47,6 +53,7 @@ impl App {
             environment,
             home,
             config,
+            config_file: config_file.and_then(|path| std::path::absolute(path).ok()),
         })
     }
 }
@@ -103,6 +110,7 @@ impl Local {
         });
         // First the leftovers, then their turns: a closed turn must not be worked on any more.
         let alive = move |owner: &OwnerId| owners.is_alive(owner.as_str());
+        bound::forget_dead(&app.home.bindings(), &alive);
         let swept = sweep_dead_owners(&home_id, &ledger, SWEEP_GRACE, alive).await;
         if !swept.is_empty() {
             tracing::info!(
@@ -130,6 +138,11 @@ impl Local {
     }
 
     pub(crate) async fn stop(self) {
+        self.close().await;
+    }
+
+    /// The same, for those who share it.
+    pub(crate) async fn close(&self) {
         self.engine.end_turns().await;
         // The last turns are part of their snapshots.
         self.snapshots.shutdown(Duration::from_secs(5)).await;

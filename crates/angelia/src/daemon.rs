@@ -26,7 +26,7 @@ use crate::{
     assemble::{App, Local},
     bus::open::{self, OpenBus},
     cli::error::{CommandError, Exit},
-    exposure, hosting, model_apis,
+    exposure, hosting, live_keys, model_apis,
 };
 
 /// How often sessions whose time is over are looked for.
@@ -55,6 +55,8 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     }
     let doors = Tasks::new();
     let bus = open::for_serve(app, &doors).await;
+    let models = model_apis::settings(&app.config);
+    live_keys::follow(app, models.keys.clone(), &doors);
     let state = Arc::new(ApiState {
         engine: local.engine.clone(),
         profiles: Arc::clone(&local.profiles) as _,
@@ -63,7 +65,7 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
         config_sha256: app.config.sha256().into(),
         allowed_hosts: app.config.http().allowed_hosts.clone(),
         allowed_origins: app.config.http().allowed_origins.clone(),
-        models: model_apis::settings(&app.config),
+        models,
         recent: Recent::default(),
         metrics: Metrics::default(),
         tasks: doors.clone(),

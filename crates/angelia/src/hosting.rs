@@ -7,7 +7,10 @@ use std::{
     fs,
     io::{IsTerminal as _, Write as _},
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -37,6 +40,7 @@ use crate::{
     cli::error::CommandError,
     clock::SystemClock,
     config::Environment,
+    delegation::OnBus,
 };
 
 /// Before a name that was lost is asked for again.
@@ -46,6 +50,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Terminal {
     ink: Ink,
+    is_closed: AtomicBool,
 }
 
 impl Terminal {
@@ -54,7 +59,21 @@ impl Terminal {
             std::io::stdout().is_terminal() && environment.non_empty("NO_COLOR").is_none();
         Self {
             ink: if coloured { Ink::Colour } else { Ink::Plain },
+            is_closed: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn put(&self, line: &str) {
+        let mut out = std::io::stdout().lock();
+        let written = writeln!(out, "{line}").and_then(|()| out.flush());
+        if written.is_err() {
+            self.is_closed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Something could not be shown: nobody is there any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 }
 
@@ -64,8 +83,7 @@ impl Screen for Terminal {
     }
 
     fn show(&self, line: &str) {
-        // Nobody is there to be told that nobody is there.
-        let _closed = writeln!(std::io::stdout().lock(), "{line}");
+        self.put(line);
     }
 
     fn remark(&self, line: &str) {
@@ -168,9 +186,11 @@ pub(crate) async fn host(
     let Some(name) = endpoint_name(&app.environment, &reactor.rules, true) else {
         return Ok(());
     };
+    let profiles = OnBus::new(app, Arc::clone(&local.profiles));
+    let called = profiles.endpoint();
     let host = Host::new(HostParts {
         engine: local.engine.clone(),
-        profiles: Arc::clone(&local.profiles) as _,
+        profiles: Arc::new(profiles),
         bus: Arc::clone(bus),
         courier,
         reactor,
@@ -178,12 +198,17 @@ pub(crate) async fn host(
         tasks: tasks.clone(),
         caller_cwd: None,
     });
-    tasks.spawn_until_stopped(receive(Arc::clone(bus), host, name));
+    tasks.spawn_until_stopped(receive(Arc::clone(bus), host, name, called));
     Ok(())
 }
 
 /// Receives under a name, and asks for it again when it was lost.
-async fn receive(bus: Arc<dyn Bus>, host: Host, name: EndpointName) {
+async fn receive(
+    bus: Arc<dyn Bus>,
+    host: Host,
+    name: EndpointName,
+    called: Arc<Mutex<Option<EndpointName>>>,
+) {
     loop {
         let claim = Claim {
             taken: WhenTaken::Suffix,
@@ -193,6 +218,8 @@ async fn receive(bus: Arc<dyn Bus>, host: Host, name: EndpointName) {
         match bus.attach(claim).await {
             Ok(mut inbox) => {
                 tracing::info!("listening on the bus as {}", inbox.endpoint());
+                *called.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(inbox.endpoint().clone());
                 match host.serve(inbox.as_mut()).await {
                     InboxError::Bus(_closed) => return,
                     InboxError::Displaced(name) => {

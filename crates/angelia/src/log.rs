@@ -14,6 +14,11 @@ pub(crate) fn start(environment: &Environment, daemon: bool) {
         .and_then(|value| value.to_str());
     let filter =
         EnvFilter::try_new(wanted.unwrap_or(usual)).unwrap_or_else(|_| EnvFilter::new(usual));
+    // The MCP library logs what it is told, and that may be a prompt.
+    let filter = match "rmcp=off".parse() {
+        Ok(quiet) => filter.add_directive(quiet),
+        Err(_) => filter,
+    };
     let colour = std::io::stderr().is_terminal() && environment.non_empty("NO_COLOR").is_none();
     let lines = fmt::layer()
         .with_writer(std::io::stderr)

@@ -15,7 +15,7 @@ pub(crate) fn settings(config: &Config) -> ModelSettings {
     let aliases = http.model_aliases.iter();
     ModelSettings {
         agent_mode: http.agent_mode,
-        keys: http.keys.iter().map(key).collect(),
+        keys: keys(config).into(),
         aliases: aliases
             .map(|(id, meant)| (Arc::clone(&id.0), meant.as_str().into()))
             .collect(),
@@ -24,6 +24,10 @@ pub(crate) fn settings(config: &Config) -> ModelSettings {
         idempotency_window: http.idempotency_window.duration(),
         families: families(),
     }
+}
+
+pub(crate) fn keys(config: &Config) -> Vec<Key> {
+    config.http().keys.iter().map(key).collect()
 }
 
 fn key(ApiKey(key): &ApiKey) -> Key {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::{
     assemble::App,
     config::{Call, ResolveError},
+    delegation::Offer,
 };
 
 /// How long an answer to "who is installed and logged in" is believed.
@@ -24,11 +25,14 @@ pub(crate) struct ConfiguredProfiles {
     executors: Vec<Arc<dyn Executor>>,
     /// Which executor `auto` took last, and when.
     chosen: Mutex<Option<(Arc<str>, Instant)>>,
+    /// Our own tools, for profiles that may hand work on.
+    offer: Option<Offer>,
 }
 
 impl ConfiguredProfiles {
     pub(crate) fn new(app: Arc<App>, executors: Vec<Arc<dyn Executor>>) -> Self {
         Self {
+            offer: Offer::new(&app),
             app,
             executors,
             chosen: Mutex::default(),
@@ -54,7 +58,21 @@ impl ConfiguredProfiles {
         if let Some(model) = wanted.model {
             spec.model = Some(model);
         }
+        self.offer_tools(&mut spec);
         Ok(spec)
+    }
+
+    /// Gives our own tools to those who may hand work on, also to who takes over from them.
+    fn offer_tools(&self, spec: &mut SessionSpec) {
+        let Some(offer) = &self.offer else { return };
+        let config = &self.app.config;
+        let mut next = Some(spec);
+        while let Some(spec) = next {
+            if !config.delegates(&spec.profile, &spec.executor).is_empty() {
+                offer.give(spec, None);
+            }
+            next = spec.fallback.as_deref_mut();
+        }
     }
 
     /// What takes over from a profile, and from that one in turn. It works in the same place.

@@ -23,6 +23,14 @@ pub(crate) fn run() -> Result<()> {
     tmux::install()
 }
 
+/// Installs what only benchmarks run beside us, from `tests/bench-python`.
+pub(crate) fn peers() -> Result<()> {
+    for group in groups("bench-python")? {
+        python::install(&group)?;
+    }
+    Ok(())
+}
+
 /// Packages that are pinned and installed together.
 struct Group {
     /// Their folder below `tests` and below `target`.

@@ -14,7 +14,7 @@ use angelia_testkit::conformance::bus::{
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::place::Place;
+use crate::place::{Place, cases};
 
 const MESSAGES: usize = 40;
 const LOG: &str = "log/0000000000000001.log";
@@ -117,7 +117,7 @@ async fn check(bus: &Path, whole: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn what_is_whole_before_the_damage_is_there_and_nothing_behind_it(

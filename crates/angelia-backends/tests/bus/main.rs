@@ -4,5 +4,6 @@
 
 mod conformance;
 mod cut;
+mod model;
 mod place;
 mod space;

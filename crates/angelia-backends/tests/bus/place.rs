@@ -5,10 +5,20 @@ use std::{path::PathBuf, sync::Arc};
 use angelia_backends::bus::{BusLimits, LocalBus};
 use angelia_core::ports::Bus;
 use angelia_testkit::conformance::bus::BusWish;
+use proptest::prelude::ProptestConfig;
 use tempfile::TempDir;
 
 pub(crate) struct Place {
     folder: TempDir,
+}
+
+/// So many cases, because each is a whole bus; `PROPTEST_CASES` asks for more.
+pub(crate) fn cases(few: u32) -> ProptestConfig {
+    let mut config = ProptestConfig::default();
+    if config.cases == 256 {
+        config.cases = few;
+    }
+    config
 }
 
 pub(crate) fn limits(wish: &BusWish) -> BusLimits {

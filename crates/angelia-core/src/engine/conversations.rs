@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
+use uuid::Uuid;
 
 use super::{
     facade::{Engine, EngineError, NewSession},
@@ -106,8 +107,19 @@ impl Engine {
 
     /// Everything that was said in a session, with true roles, also before it was forked.
     pub async fn messages(&self, id: SessionId) -> Result<Vec<Message>, EngineError> {
+        self.messages_until(id, TurnId::from_uuid(Uuid::max()))
+            .await
+    }
+
+    /// The same, as it was after a turn.
+    pub async fn messages_until(
+        &self,
+        id: SessionId,
+        last: TurnId,
+    ) -> Result<Vec<Message>, EngineError> {
         let session = self.session(id).await?;
-        let end = TurnId::from_uuid(uuid::Uuid::max());
+        let end = Uuid::from_u128(last.as_uuid().as_u128().saturating_add(1));
+        let end = TurnId::from_uuid(end);
         Ok(history::before(&*self.shared.store, &session, end).await?)
     }
 

@@ -24,7 +24,7 @@ use crate::{
         ApprovalId, ApprovalRequest, Content, Decision, EventKind, Failure, FailureKind,
         LaunchFingerprint, Level, Notice, Status, Turn, TurnState, Verdict,
     },
-    ports::{Emitted, Ended, EventSender, StoreError, TurnControl, TurnIo},
+    ports::{Activity, Emitted, Ended, EventSender, StoreError, TurnControl, TurnIo},
 };
 
 /// Batches an agent may be ahead of the recorder: enough to overlap, too few to hoard.
@@ -101,8 +101,10 @@ impl SessionActor {
         {
             drive.broken = Some(error);
         }
-        // What the agent told of itself (its model) is part of what it was started with.
-        live.fingerprint = LaunchFingerprint::of(&self.record.spec);
+        if !std::mem::take(&mut self.changed_midway) {
+            // What the agent told of itself (its model) is part of what it was started with.
+            live.fingerprint = LaunchFingerprint::of(&self.record.spec);
+        }
         self.agent = Some(live);
         let (stop, broken) = (drive.stop.take(), drive.broken.take());
         self.settle(end, stop, broken).await
@@ -280,19 +282,16 @@ impl SessionActor {
                     }
                 }
                 Emitted::Activity(activity) => {
-                    let watchdog = &mut drive.governor.watchdog;
-                    let waited = watchdog.awaits_tool_result();
-                    watchdog.activity(activity, now);
-                    if watchdog.awaits_tool_result() && !waited {
-                        let text = "the agent waits for the results of the caller's tools";
-                        let notice = Notice::new(Level::Info, AWAITING_TOOL_RESULT, text);
-                        kinds.push(EventKind::Notice(notice));
-                        called = true;
-                    }
+                    drive.governor.watchdog.activity(activity, now);
+                    // Also when it waits already: a further call is a further thing to be told.
+                    called |= activity == Activity::AwaitingToolResult;
                 }
             }
         }
         if called {
+            let text = "the agent waits for the results of the caller's tools";
+            let notice = Notice::new(Level::Info, AWAITING_TOOL_RESULT, text);
+            kinds.push(EventKind::Notice(notice));
             // Whoever sees the notice may answer at once: the state is there before it.
             self.set_state(drive, &TurnState::AwaitingToolResult).await;
         }

@@ -31,6 +31,7 @@ pub(super) async fn before(
     }
     // A fork has the specification of its parent, and so the history that the parent began with.
     let mut messages = session.spec.history.clone();
+    let told = session.spec.history_until.map(TurnId::as_uuid);
     for (session, until) in parts.iter().rev() {
         let mut turns = Vec::new();
         let mut before = Some(*until);
@@ -44,11 +45,27 @@ pub(super) async fn before(
             before = Some(oldest.id.as_uuid());
             turns.extend(older);
         }
+        turns.retain(|turn: &TurnRecord| told.is_none_or(|told| turn.id.as_uuid() > told));
         for turn in turns.iter().rev() {
             tell(store, turn, &mut messages).await?;
         }
     }
     Ok(messages)
+}
+
+/// The last turn of a session before another one.
+pub(super) async fn last_before(
+    store: &dyn Store,
+    session: &SessionRecord,
+    turn: TurnId,
+) -> Result<Option<TurnId>, StoreError> {
+    let page = Page {
+        limit: 1,
+        before: Some(turn.as_uuid()),
+    };
+    let turns = store.turns(Some(session.id), page).await?;
+    let last = turns.first().map(|turn| turn.id);
+    Ok(last.or(session.spec.history_until))
 }
 
 async fn tell(

@@ -14,6 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::AgentCounts;
 use crate::model::SessionId;
 
 #[derive(Clone, Debug)]
@@ -66,6 +67,14 @@ impl LiveAgents {
 
     pub(super) fn busy(&self, session: SessionId) {
         self.lock().remove(&session);
+    }
+
+    pub(super) fn count(&self, max: usize) -> AgentCounts {
+        AgentCounts {
+            live: max.max(1) - self.slots.available_permits(),
+            idle: self.lock().len(),
+            wanted: self.waiting.load(Ordering::Acquire),
+        }
     }
 
     fn evict(&self) {

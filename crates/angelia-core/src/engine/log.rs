@@ -2,7 +2,7 @@
 //! pace from its own place: a slow one catches up from here and slows nobody.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -12,6 +12,7 @@ use std::{
 
 use tokio::sync::watch;
 
+use super::{AWAITING_TOOL_RESULT, TurnCounts};
 use crate::{
     model::{EventKind, Seq, SessionId, TurnEvent, TurnId},
     ports::{Store, StoreError},
@@ -40,6 +41,15 @@ const RECENT: usize = 16;
 pub(super) struct Logs {
     running: HashMap<TurnId, Arc<TurnLog>>,
     recent: VecDeque<Arc<TurnLog>>,
+    /// How turns have ended.
+    finished: BTreeMap<&'static str, u64>,
+}
+
+/// What the logs know of all turns.
+#[derive(Debug, Default)]
+pub(super) struct LogCounts {
+    pub(super) turns: TurnCounts,
+    pub(super) finished: Vec<(&'static str, u64)>,
 }
 
 impl Logs {
@@ -55,10 +65,32 @@ impl Logs {
         let Some(log) = self.running.remove(&turn) else {
             return;
         };
+        if let Some(EventKind::Finished(outcome)) = log.last_kind() {
+            *self.finished.entry(outcome.status.as_str()).or_default() += 1;
+        }
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back(log);
+    }
+
+    pub(super) fn count(&self) -> LogCounts {
+        let mut turns = TurnCounts::default();
+        for log in self.running.values() {
+            match log.last_kind() {
+                None => turns.queued += 1,
+                Some(EventKind::Notice(notice)) if *notice.code == *AWAITING_TOOL_RESULT => {
+                    turns.running += 1;
+                    turns.awaiting_tool_result += 1;
+                }
+                Some(_) => turns.running += 1,
+            }
+        }
+        let finished = self.finished.iter();
+        LogCounts {
+            turns,
+            finished: finished.map(|(status, count)| (*status, *count)).collect(),
+        }
     }
 
     pub(super) fn find(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
@@ -83,6 +115,13 @@ impl TurnLog {
             progress,
             stored_until: AtomicU64::new(0),
         })
+    }
+
+    /// What happened last.
+    fn last_kind(&self) -> Option<EventKind> {
+        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = batches.last()?.last()?;
+        Some(last.kind.clone())
     }
 
     /// What another process recorded is shown from the store.

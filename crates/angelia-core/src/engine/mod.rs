@@ -17,15 +17,18 @@
 //! - `log`: the events of a running turn in memory, and how viewers follow them.
 //! - `once`: the key under which a request is run once.
 //! - `quota`: what happens when one is used up; `history`: what another agent is told then.
+//! - [`Gauges`]: how much is going on.
 //! - `live`: how many agents may be alive, and whose turn it is to go.
 //! - [`rules`]: what happens to a message of the bus when it arrives.
 //! - `recovery`: turns that a killed process left behind; sessions whose time is over.
 
 mod approvals;
 mod budget;
+mod change;
 mod conversations;
 mod drive;
 mod facade;
+mod gauges;
 mod history;
 mod live;
 mod log;
@@ -43,6 +46,7 @@ mod watchdog;
 
 pub use drive::AWAITING_TOOL_RESULT;
 pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submitted};
+pub use gauges::{AgentCounts, Gauges, TurnCounts};
 pub use log::{EventBatch, Watch};
 pub use once::RequestKey;
 pub use quota::PARKED;

@@ -182,6 +182,7 @@ impl SessionActor {
         }
         let next = SessionSpec {
             history,
+            history_until: history::last_before(&*self.shared.store, &self.record, turn).await?,
             caller_tools: spec.caller_tools.clone(),
             output_schema: spec.output_schema.clone(),
             ..fallback.clone()
@@ -190,12 +191,7 @@ impl SessionActor {
             "the quota of profile `{}` is used up until {resets_at}; profile `{}` takes over",
             spec.profile, next.profile
         );
-        self.close_agent().await;
-        let mut record = self.record.clone();
-        record.native = None;
-        record.spec = next;
-        record.updated_at = self.shared.clock.now();
-        self.record = self.put(record).await?;
+        self.launch_anew(next).await?;
         let notice = Notice::new(Level::Warning, "fallback", text);
         recorder.record(vec![EventKind::Notice(notice)]).await?;
         Ok(true)

@@ -10,6 +10,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    change::Change,
     facade::{Accepted, EngineError, Steered},
     log::TurnLog,
     recorder::Recorder,
@@ -57,6 +58,11 @@ pub(super) enum Command {
         content: Vec<Content>,
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
+    /// Other settings from now on.
+    Change {
+        change: Change,
+        reply: oneshot::Sender<Result<Option<SessionRecord>, StoreError>>,
+    },
     /// End the running turn and the actor; the lease goes to whoever asked.
     End {
         reply: oneshot::Sender<Lease>,
@@ -92,6 +98,7 @@ impl SessionHandle {
             queue,
             agent: None,
             granted: Vec::new(),
+            changed_midway: false,
             heir: None,
             ended: CancellationToken::new(),
         };
@@ -130,6 +137,8 @@ pub(super) struct SessionActor {
     pub(super) agent: Option<LiveAgent>,
     /// What somebody allowed for the rest of the session: tool and subject.
     pub(super) granted: Vec<(Arc<str>, Option<Arc<str>>)>,
+    /// Settings were changed that the running agent was not started with.
+    pub(super) changed_midway: bool,
     pub(super) stop: CancellationToken,
     /// Who gets the lease when the actor ends.
     heir: Option<oneshot::Sender<Lease>>,
@@ -247,6 +256,10 @@ impl SessionActor {
             }
             Command::ToolResult { reply, .. } => {
                 let _gone = reply.send(Err(EngineError::NotRunning));
+            }
+            Command::Change { change, reply } => {
+                let changed = self.change(change, idle).await;
+                let _gone = reply.send(changed);
             }
             Command::End { reply } => self.end_for(reply),
         }

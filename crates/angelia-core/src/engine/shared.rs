@@ -10,7 +10,7 @@ use tokio::sync::{broadcast, oneshot};
 use super::{
     facade::{EngineError, Limits, Parts},
     live::LiveAgents,
-    log::{Logs, TurnLog},
+    log::{LogCounts, Logs, TurnLog},
     quota::Quotas,
     session::{Command, SessionHandle},
 };
@@ -143,6 +143,14 @@ impl Shared {
 
     pub(super) fn log(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
         lock(&self.turns).find(turn)
+    }
+
+    pub(super) fn count_logs(&self) -> LogCounts {
+        lock(&self.turns).count()
+    }
+
+    pub(super) fn count_actors(&self) -> usize {
+        self.actors().len()
     }
 
     fn actors(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {

@@ -125,6 +125,17 @@ impl ToolPattern {
         glob(pattern, subject)
     }
 
+    /// Whatever the other one matches, this one does too. Where that is not plain to see, `false`.
+    pub fn includes(&self, other: &Self) -> bool {
+        // A star of the other one is matched as a sign, and only a star of ours matches it.
+        let subject = match (&self.subject, &other.subject) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(ours), Some(other)) => glob(ours, other),
+        };
+        subject && glob(&self.tool, &other.tool)
+    }
+
     /// For refusal: it is enough that a part of the request is within the pattern.
     fn touches(&self, tool: &str, subject: Option<&str>) -> bool {
         if !glob(&self.tool, tool) {
@@ -320,6 +331,29 @@ mod tests {
             "mcp__docs__*".parse::<ToolPattern>().unwrap().to_string(),
             "mcp__docs__*"
         );
+    }
+
+    #[test]
+    fn a_pattern_includes_what_is_narrower() {
+        let pattern = |text: &str| text.parse::<ToolPattern>().unwrap();
+        let cases = [
+            ("Bash", "Bash", true),
+            ("Bash", "Bash(git *)", true),
+            ("Bash(git *)", "Bash(git status*)", true),
+            ("*", "mcp__docs__*", true),
+            ("mcp__*", "mcp__docs__read", true),
+            ("Bash(git *)", "Bash", false),
+            ("Bash(git status)", "Bash(git *)", false),
+            ("Bash(git *)", "Bash(*)", false),
+            ("Read", "Bash", false),
+        ];
+        for (wide, narrow, expected) in cases {
+            assert_eq!(
+                pattern(wide).includes(&pattern(narrow)),
+                expected,
+                "{wide} and {narrow}"
+            );
+        }
     }
 
     #[test]

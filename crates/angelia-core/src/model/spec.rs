@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use super::{Budgets, Clocks, Message, Permissions, RawJson};
+use super::{Budgets, Clocks, Message, Permissions, RawJson, TurnId};
 
 #[derive(Clone, Debug)]
 pub struct SessionSpec {
@@ -19,6 +19,8 @@ pub struct SessionSpec {
     pub system: SystemPrompt,
     /// A conversation that happened elsewhere and is carried into this one.
     pub history: Vec<Message>,
+    /// The turns of the session up to this one are in `history` too: it was launched anew since.
+    pub history_until: Option<TurnId>,
     pub caller_tools: Vec<CallerTool>,
     pub output_schema: Option<RawJson>,
     pub permissions: Permissions,
@@ -120,6 +122,7 @@ impl SessionSpec {
             trust: false,
             system: SystemPrompt::Default,
             history: Vec::new(),
+            history_until: None,
             caller_tools: Vec::new(),
             output_schema: None,
             permissions: Permissions {

@@ -7,6 +7,7 @@
 )]
 
 mod approvals;
+mod change;
 mod governance;
 mod life;
 mod quota;

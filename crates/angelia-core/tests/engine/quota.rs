@@ -303,10 +303,21 @@ async fn the_fallback_profile_takes_over_with_what_was_said() {
     assert!(matches!(&told[0], Part::ToolUse { name, .. } if &**name == "Bash"));
     assert!(matches!(&told[1], Part::Content(Content::Text(text)) if &**text == "hi"));
     assert_eq!(asked(&run), [Content::text("more")]);
+    run.say(0, "here").await;
     run.complete("here");
     assert_eq!(outcome(submitted.watch).await.status, Status::Completed);
     let session = stage.engine.session(session.id).await.unwrap();
     assert_eq!(&*session.spec.profile, "second");
+    // What was carried over is in the record as well, and is told once all the same.
+    let told = stage.engine.messages(session.id).await.unwrap();
+    let parts = told.iter().flat_map(|message| &message.parts);
+    let texts: Vec<_> = parts
+        .filter_map(|part| match part {
+            Part::Content(Content::Text(text)) => Some(&**text),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts, ["hello", "hi", "more", "here"]);
 }
 
 #[tokio::test(start_paused = true)]

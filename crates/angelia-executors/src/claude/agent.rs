@@ -23,6 +23,7 @@ use super::{
     start::answer_ask,
     translate::{Signal, Translator},
 };
+use crate::process::bound::Bound;
 
 /// What a program gets to take a last line, or to stop what it runs, before the ladder.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
@@ -45,6 +46,8 @@ pub(crate) struct StreamAgent {
     /// Words for the running turn that the program cannot take yet.
     pub(crate) held: Vec<Vec<Content>>,
     pub(crate) spending: Spending,
+    /// Tells programs of ours that it starts whose they are.
+    pub(crate) bound: Option<Bound>,
 }
 
 /// What a turn costs while it runs, where that is limited: the program says it only when asked.

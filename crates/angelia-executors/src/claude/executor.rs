@@ -69,7 +69,11 @@ impl Executor for StreamExecutor {
         Box::pin(async move {
             let recipe = Recipe::new(&self.host, &self.program, opening.spec).await?;
             let opened = self.opened(&recipe, opening).await?;
-            let agent = self.agent(&recipe, opened).await?;
+            let mut agent = self.agent(&recipe, opened).await?;
+            if recipe.spec.mode == Mode::Agent {
+                let mark = agent.link.child.mark();
+                agent.bound = Some(self.host.bind(mark, opening.session));
+            }
             Ok(Box::new(agent) as Box<dyn Agent>)
         })
     }
@@ -315,6 +319,7 @@ impl StreamExecutor {
             requests: 0,
             held: Vec::new(),
             spending: Spending::new(spec.budgets.cost_usd.is_some()),
+            bound: None,
         })
     }
 }

@@ -1,67 +1,30 @@
-//! Where the program is: named by the profile, or found on the path; and behind the launcher that
-//! npm installs, the native program it would start.
+//! Where the program is, also behind the launcher that npm installs.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    fs::File,
-    io::Read as _,
-    path::{Path, PathBuf},
+use std::path::PathBuf;
+
+use crate::npm::Program;
+
+pub(crate) const PROGRAM: Program = Program {
+    title: "Claude Code",
+    command: "claude",
+    package: "@anthropic-ai/claude-code",
+    places,
+    how_to_install: "install it (https://code.claude.com/docs) or set `binary` to its full path",
 };
 
-use angelia_core::model::{Failure, FailureKind, SessionSpec};
-
-use crate::host::Host;
-
-pub(crate) const HOW_TO_INSTALL: &str =
-    "install it (https://code.claude.com/docs) or set `binary` to its full path";
-
-/// The program of a specification.
-pub(crate) fn locate(
-    host: &Host,
-    spec: &SessionSpec,
-    environment: &BTreeMap<OsString, OsString>,
-) -> Result<PathBuf, Failure> {
-    let found = match &spec.binary {
-        None => host.find_program("claude", environment),
-        Some(path) if path.components().count() > 1 => Some(path.clone()),
-        Some(name) => host.find_program(name, environment),
-    };
-    let path = found.ok_or_else(|| {
-        let name = spec.binary.as_deref().unwrap_or(Path::new("claude"));
-        Failure::new(
-            FailureKind::Unavailable,
-            format!(
-                "Claude Code is not installed: no `{}` on the PATH",
-                name.display()
-            ),
-        )
-        .with_hint(HOW_TO_INSTALL)
-    })?;
-    Ok(native_behind(&path).unwrap_or(path))
-}
-
-/// The native program beside the npm package `@anthropic-ai/claude-code`, when `path` leads to a
-/// script of that package: one process less, and it starts faster.
-fn native_behind(path: &Path) -> Option<PathBuf> {
-    let real = path.canonicalize().ok()?;
-    let package = real
-        .ancestors()
-        .find(|folder| folder.ends_with("@anthropic-ai/claude-code"))?;
-    if is_native(&real) {
-        return None;
-    }
-    let scope = package.parent()?;
-    platforms()
+/// In the vendor's package for this platform, beside the other one or inside it.
+fn places() -> Vec<PathBuf> {
+    let programs = platforms()
         .into_iter()
-        .map(|platform| format!("claude-code-{platform}/claude"))
-        .flat_map(|program| {
-            [
-                scope.join(&program),
-                package.join("node_modules/@anthropic-ai").join(&program),
-            ]
-        })
-        .find(|program| is_native(program))
+        .map(|platform| format!("claude-code-{platform}/claude"));
+    let places = programs.flat_map(|program| {
+        let beside = PathBuf::from("..").join(&program);
+        [
+            beside,
+            PathBuf::from("node_modules/@anthropic-ai").join(program),
+        ]
+    });
+    places.collect()
 }
 
 /// The endings of the vendor's platform packages that fit here.
@@ -81,20 +44,9 @@ fn platforms() -> Vec<String> {
     ]
 }
 
-/// An executable of this kind of system, and not a script.
-pub(crate) fn is_native(path: &Path) -> bool {
-    let mut head = [0; 4];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok()
-        && matches!(
-            head,
-            [0x7f, b'E', b'L', b'F'] | [0xcf | 0xce, 0xfa, 0xed, 0xfe] | [0xca, 0xfe, 0xba, 0xbe]
-        )
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, path::Path};
 
     use super::*;
 
@@ -108,6 +60,7 @@ mod tests {
         fs::write(&launcher, "#!/bin/sh\nexec node wrapper\n").unwrap();
         let link = root.path().join("claude");
         std::os::unix::fs::symlink(&launcher, &link).unwrap();
+        let native_behind = |path| PROGRAM.native_behind(path);
         assert_eq!(native_behind(&link), None, "nothing better is there");
 
         let platform = scope.join(format!("claude-code-{}", platforms()[0]));

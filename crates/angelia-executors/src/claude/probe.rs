@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{
     account,
-    locate::{HOW_TO_INSTALL, locate},
+    locate::PROGRAM,
     program::Installation,
     version::{Features, Version},
 };
@@ -39,7 +39,7 @@ impl Prober {
     ) -> Result<Arc<Installation>, Failure> {
         let mark = host.fresh_mark()?;
         let environment = host.child_environment(spec, &[], &mark)?;
-        let path = locate(host, spec, &environment)?;
+        let path = PROGRAM.locate(host, spec, &environment)?;
         self.known.get(&path, ask(host, &path, environment)).await
     }
 
@@ -84,7 +84,9 @@ async fn ask(
     }
     if said.is_empty() {
         let message = format!("{} does not say its version", path.display());
-        return Err(Failure::new(FailureKind::Unavailable, message).with_hint(HOW_TO_INSTALL));
+        return Err(
+            Failure::new(FailureKind::Unavailable, message).with_hint(PROGRAM.how_to_install)
+        );
     }
     let features = if let Some(features) = Features::of(version) {
         features
@@ -112,7 +114,7 @@ async fn login(host: &Host, spec: &SessionSpec) -> Login {
     let asked = async {
         let mark = host.fresh_mark()?;
         let environment = host.child_environment(spec, &[], &mark)?;
-        let path = locate(host, spec, &environment)?;
+        let path = PROGRAM.locate(host, spec, &environment)?;
         run(host, &path, environment, &["auth", "status"]).await
     };
     let Ok(finished) = asked.await else {

@@ -39,7 +39,7 @@ pub(super) struct CodexAgent {
     pub(super) translator: Translator,
     pub(super) settings: Settings,
     leash: Leash,
-    leftovers: Leftovers,
+    pub(super) leftovers: Leftovers,
     /// Said at the beginning of the first turn.
     pub(super) first_words: Vec<Emitted>,
     /// Must not be used again.

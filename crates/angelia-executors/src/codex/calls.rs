@@ -1,9 +1,9 @@
 //! Requests that say more than the shared ones do, and what is read of their answers.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 use super::protocol::outgoing::{ApprovalPolicy, Call, ThreadStart, TurnStart};
 
@@ -53,14 +53,13 @@ pub(super) fn server_names(result: &RawValue) -> Vec<Box<str>> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Config {
-        mcp_servers: Option<Map<String, Value>>,
+        mcp_servers: Option<BTreeMap<Box<str>, Value>>,
     }
     let body: Body = serde_json::from_str(result.get()).unwrap_or_default();
     body.config
         .mcp_servers
         .unwrap_or_default()
-        .into_iter()
-        .map(|(name, _)| name.into())
+        .into_keys()
         .collect()
 }
 

@@ -1,10 +1,10 @@
 //! All of it behind the port.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use angelia_core::{
     model::{
-        Billing, EventKind, Failure, FailureKind, Level, NativeSessionId, Notice, SessionSpec,
+        Billing, EventKind, Failure, FailureKind, Level, Mode, NativeSessionId, Notice, SessionSpec,
     },
     ports::{Agent, BoxFuture, Capabilities, Emitted, Executor, Health, Login, Opening},
 };
@@ -13,7 +13,8 @@ use jiff::tz::TimeZone;
 use super::{
     agent::{CodexAgent, Settings},
     launch,
-    leftovers::Leftovers,
+    leftovers::{self, Roots},
+    mcp,
     probe::{self, Prober},
     protocol::outgoing::Delete,
     server::{CallError, Server},
@@ -34,6 +35,7 @@ pub(super) struct Codex {
     host: Host,
     prober: Prober,
     servers: Arc<Servers>,
+    roots: Arc<Roots>,
     /// Threads that have been started and wait for their first turn.
     pool: Option<WarmPool<Thread>>,
 }
@@ -102,11 +104,12 @@ impl Executor for Codex {
                 let (login, open) =
                     tokio::join!(server.login(), self.opened(&recipe, &server, native));
                 match open {
-                    Ok(open) => {
+                    Ok(mut open) => {
                         if let Err(failure) = check_billing(recipe.spec.billing, &login) {
                             open.thread.close().await;
                             return Err(failure);
                         }
+                        open.thread.leash.bind(&self.host, opening.session);
                         return Ok(self.agent(&recipe, open, &login));
                     }
                     // It ended just when it was found.
@@ -187,6 +190,7 @@ impl Codex {
             pool,
             prober: Prober::default(),
             servers: Arc::default(),
+            roots: Arc::default(),
         }
     }
 
@@ -244,6 +248,14 @@ impl Codex {
         })
     }
 
+    /// Where commands of a thread may write; in model mode there are none.
+    fn writable(recipe: &Recipe) -> BTreeSet<PathBuf> {
+        match recipe.spec.mode {
+            Mode::Agent => leftovers::writable(&recipe.spec.cwd, recipe.shape.variables()),
+            Mode::Model => BTreeSet::new(),
+        }
+    }
+
     fn agent(&self, recipe: &Recipe, open: Open, login: &Login) -> Box<dyn Agent> {
         let spec = &recipe.spec;
         let opened = &open.thread.opened;
@@ -260,7 +272,7 @@ impl Codex {
             cwd: spec.cwd.clone(),
             mode: spec.mode,
             permissions: spec.permissions.clone(),
-            own_servers: Vec::new(),
+            own_servers: vec![mcp::OWN_SERVER.into()],
             lane: match login {
                 Login::In { lane } => lane.clone(),
                 _ => None,
@@ -278,7 +290,7 @@ impl Codex {
                 clock: Arc::clone(&self.host.clock),
                 logged_out: *login == Login::Out,
             },
-            Leftovers::watch(&spec.cwd),
+            self.roots.watch(Self::writable(recipe)),
             open.first_words,
         ))
     }

@@ -136,6 +136,10 @@ impl Shape {
         environment
     }
 
+    pub(super) fn variables(&self) -> &BTreeMap<OsString, OsString> {
+        &self.environment
+    }
+
     pub(super) fn arguments(&self) -> Vec<OsString> {
         let mut arguments = vec!["app-server", "-c", UNLOAD];
         if !self.plugins {

@@ -4,11 +4,14 @@
 
 use std::{mem, path::PathBuf, time::Duration};
 
-use angelia_core::{model::Failure, task::Tasks};
+use angelia_core::{
+    model::{Failure, SessionId},
+    task::Tasks,
+};
 
 use crate::{
     host::Host,
-    process::{Mark, sweep::sweep_agent},
+    process::{Mark, bound::Bound, sweep::sweep_agent},
 };
 
 /// Between asking and killing.
@@ -21,6 +24,7 @@ pub(super) struct Leash {
     ledger: PathBuf,
     tasks: Tasks,
     is_held: bool,
+    bound: Option<Bound>,
 }
 
 impl Leash {
@@ -30,7 +34,13 @@ impl Leash {
             ledger: host.ledger.clone(),
             tasks: host.tasks.clone(),
             is_held: true,
+            bound: None,
         })
+    }
+
+    /// Tells programs of ours on it which session they are of.
+    pub(super) fn bind(&mut self, host: &Host, session: SessionId) {
+        self.bound = Some(host.bind(&self.mark, session));
     }
 
     pub(super) fn mark(&self) -> &Mark {

@@ -1,61 +1,32 @@
-//! Where the program is: named by the profile, or found on the path; and behind the launcher that
-//! npm installs, the native program it would start.
+//! Where the program is, also behind the launcher that npm installs.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    path::{Path, PathBuf},
+use std::path::PathBuf;
+
+use crate::npm::Program;
+
+pub(super) const PROGRAM: Program = Program {
+    title: "Codex",
+    command: "codex",
+    package: "@openai/codex",
+    places,
+    how_to_install: "install it (`npm install -g @openai/codex`) or set `binary` to its full path",
 };
 
-use angelia_core::model::{Failure, FailureKind, SessionSpec};
-
-use crate::{claude::locate::is_native, host::Host};
-
-pub(super) const HOW_TO_INSTALL: &str =
-    "install it (`npm install -g @openai/codex`) or set `binary` to its full path";
-
-/// The program of a specification.
-pub(super) fn locate(
-    host: &Host,
-    spec: &SessionSpec,
-    environment: &BTreeMap<OsString, OsString>,
-) -> Result<PathBuf, Failure> {
-    let name = spec.binary.as_deref().unwrap_or(Path::new("codex"));
-    let found = if name.components().count() > 1 {
-        Some(name.to_owned())
-    } else {
-        host.find_program(name, environment)
+/// Beside the package, inside it, or part of it.
+fn places() -> Vec<PathBuf> {
+    let Some((platform, triple)) = platform() else {
+        return Vec::new();
     };
-    let path = found.ok_or_else(|| {
-        let name = name.display();
-        let message = format!("Codex is not installed: no `{name}` on the PATH");
-        Failure::new(FailureKind::Unavailable, message).with_hint(HOW_TO_INSTALL)
-    })?;
-    Ok(native_behind(&path).unwrap_or(path))
-}
-
-/// The native program beside or inside the npm package, when `path` leads to a script of it: one
-/// process and 41 MB less.
-fn native_behind(path: &Path) -> Option<PathBuf> {
-    let real = path.canonicalize().ok()?;
-    let package = real
-        .ancestors()
-        .find(|folder| folder.ends_with("@openai/codex"))?;
-    if is_native(&real) {
-        return None;
-    }
-    let (platform, triple) = platform()?;
-    let separate = format!("codex-{platform}");
-    let places = [
-        package.parent()?.join(&separate),
-        package.join("node_modules/@openai").join(&separate),
-        package.to_owned(),
+    let packages = [
+        format!("../codex-{platform}"),
+        format!("node_modules/@openai/codex-{platform}"),
+        String::new(),
     ];
-    let programs = places.iter().flat_map(|place| {
-        let vendor = place.join("vendor").join(triple);
+    let programs = packages.iter().flat_map(|package| {
+        let vendor = PathBuf::from(package).join("vendor").join(triple);
         [vendor.join("bin/codex"), vendor.join("codex/codex")]
     });
-    programs.into_iter().find(|program| is_native(program))
+    programs.collect()
 }
 
 /// The vendor's names for what fits here: of the package, and of the folder in it.
@@ -71,7 +42,7 @@ fn platform() -> Option<(&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, path::Path};
 
     use super::*;
 
@@ -85,6 +56,7 @@ mod tests {
         fs::write(&launcher, "#!/usr/bin/env node\n").unwrap();
         let link = root.path().join("codex");
         std::os::unix::fs::symlink(&launcher, &link).unwrap();
+        let native_behind = |path| PROGRAM.native_behind(path);
         assert_eq!(native_behind(&link), None, "nothing better is there");
 
         let (platform, triple) = platform().unwrap();

@@ -8,46 +8,68 @@ use serde_json::{Map, Value, json};
 
 use crate::process::Mark;
 
+/// What our own tools are called where they are offered: `angelia mcp`.
+pub(super) const OWN_SERVER: &str = "angelia";
+
+/// In seconds: a turn that is handed on lasts as long as it lasts; its own clocks end it.
+pub(super) const OWN_TIMEOUT: u32 = 86_400;
+
 /// Keys the program refuses or has another name for.
 const OURS: [&str; 3] = ["type", "transport", "headers"];
 
 /// One server, for the `mcp_servers` of a thread. The mark goes into its own environment, because
 /// the program gives its servers only a minimal one.
 pub(super) fn server(name: &str, server: &RawJson, mark: &Mark) -> Result<Value, Failure> {
-    let invalid = |what: &str| {
-        let message = format!("`mcp_servers: {name}` {what}");
-        Failure::new(FailureKind::Invalid, message)
-            .with_hint("give it `command`, `args`, `env`, or `url` and `headers`")
-    };
+    let mut theirs = plain(name, server)?;
+    if name == OWN_SERVER {
+        theirs
+            .entry("tool_timeout_sec")
+            .or_insert_with(|| json!(OWN_TIMEOUT));
+    }
+    if theirs.contains_key("command") {
+        let (variable, value) = mark.variable();
+        theirs
+            .entry("env")
+            .or_insert_with(|| json!({}))
+            .as_object_mut()
+            .ok_or_else(|| invalid(name, "has an `env` that is not a table"))?
+            .insert(variable.to_owned(), value.into());
+    }
+    Ok(theirs.into())
+}
+
+/// One server, as anybody may have it.
+pub(super) fn plain(name: &str, server: &RawJson) -> Result<Map<String, Value>, Failure> {
     let Ok(ours) = serde_json::from_str::<Map<String, Value>>(server.get()) else {
-        return Err(invalid("is not a table of settings"));
+        return Err(invalid(name, "is not a table of settings"));
     };
     let kind = ours
         .get("type")
         .or(ours.get("transport"))
         .and_then(Value::as_str);
     if kind == Some("sse") {
-        return Err(invalid("speaks SSE, which Codex does not"));
+        return Err(invalid(name, "speaks SSE, which Codex does not"));
     }
     let headers = ours.get("headers").cloned();
-    let is_command = ours.contains_key("command");
     let mut theirs: Map<String, Value> = (ours.into_iter())
         .filter(|(key, _)| !OURS.contains(&key.as_str()))
         .collect();
-    if is_command {
-        let (variable, value) = mark.variable();
-        theirs
-            .entry("env")
-            .or_insert_with(|| json!({}))
-            .as_object_mut()
-            .ok_or_else(|| invalid("has an `env` that is not a table"))?
-            .insert(variable.to_owned(), value.into());
-    } else if !theirs.contains_key("url") {
-        return Err(invalid("has neither a `command` nor a `url`"));
-    } else if let Some(headers) = headers {
+    if theirs.contains_key("command") {
+        return Ok(theirs);
+    }
+    if !theirs.contains_key("url") {
+        return Err(invalid(name, "has neither a `command` nor a `url`"));
+    }
+    if let Some(headers) = headers {
         theirs.insert("http_headers".to_owned(), headers);
     }
-    Ok(theirs.into())
+    Ok(theirs)
+}
+
+fn invalid(name: &str, what: &str) -> Failure {
+    let message = format!("`mcp_servers: {name}` {what}");
+    Failure::new(FailureKind::Invalid, message)
+        .with_hint("give it `command`, `args`, `env`, or `url` and `headers`")
 }
 
 #[cfg(test)]

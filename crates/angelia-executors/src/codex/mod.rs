@@ -5,6 +5,7 @@
 //! - `server`, `servers`: one process for many threads, and all of them.
 //! - `thread`, `agent`, `turn`: an open thread and its turns; `leash`, `leftovers`: what it leaves.
 //! - `executor`: all of it behind the port.
+//! - [`settings`]: the user's own configuration of the program, edited.
 //! - [`protocol`]: the spellings of both directions; [`translate`]: what it says as events. Pure.
 //! - `approval`, `failure`, `patch`, `shell`, `tool`, `usage`: parts of the translation.
 
@@ -23,6 +24,7 @@ mod probe;
 pub mod protocol;
 mod server;
 mod servers;
+pub mod settings;
 mod shell;
 mod thread;
 mod tool;

@@ -11,10 +11,7 @@ use angelia_core::{
     ports::{Health, Installed, Login},
 };
 
-use super::{
-    launch,
-    locate::{HOW_TO_INSTALL, locate},
-};
+use super::{launch, locate::PROGRAM};
 use crate::{
     claude::{probe::run, version::Version},
     host::Host,
@@ -49,7 +46,7 @@ impl Prober {
     ) -> Result<Arc<Installation>, Failure> {
         let mark = host.fresh_mark()?;
         let environment = launch::environment(host, spec, &mark)?;
-        let path = locate(host, spec, &environment)?;
+        let path = PROGRAM.locate(host, spec, &environment)?;
         let ask = async {
             let said = run(host, &path, environment, &["--version"]).await?;
             let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
@@ -68,7 +65,7 @@ fn checked(said: &str, path: &str) -> Result<Arc<str>, Failure> {
     let unavailable = |message| Failure::new(FailureKind::Unavailable, message);
     let Some(version) = Version::find(said) else {
         let message = format!("{path} does not say its version");
-        return Err(unavailable(message).with_hint(HOW_TO_INSTALL));
+        return Err(unavailable(message).with_hint(PROGRAM.how_to_install));
     };
     if Some(version) < Version::find(OLDEST) {
         let message = format!("Codex {version} at {path} is too old: {OLDEST} or newer is needed");

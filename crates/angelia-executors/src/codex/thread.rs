@@ -114,6 +114,7 @@ impl Recipe {
             inbox,
             leash,
         };
+        let thread = self.checked(thread).await?;
         if !spec.history.is_empty() {
             let items = InjectItems {
                 thread_id: &thread.opened.thread,
@@ -142,12 +143,13 @@ impl Recipe {
         loop {
             match server.open(&call).await {
                 Ok((opened, inbox)) => {
-                    return Ok(Thread {
+                    let thread = Thread {
                         server: server.clone(),
                         opened,
                         inbox,
                         leash,
-                    });
+                    };
+                    return Ok(self.checked(thread).await?);
                 }
                 Err(CallError::Refused(error)) if is_lost(&error.message) => {
                     return Err(ResumeError::Lost);
@@ -158,6 +160,19 @@ impl Recipe {
                     sleep(TRY_AGAIN).await;
                 }
                 Err(error) => return Err(OpenError::from(error).into()),
+            }
+        }
+    }
+
+    /// The program puts the owner's own `AGENTS.md` before every conversation and knows no way to leave
+    /// it out. A caller of model mode could have it repeated, so there is no such conversation.
+    async fn checked(&self, thread: Thread) -> Result<Thread, OpenError> {
+        let theirs = thread.opened.instructions.first().cloned();
+        match theirs.filter(|_| self.spec.mode == Mode::Model) {
+            None => Ok(thread),
+            Some(path) => {
+                thread.close().await;
+                Err(own_instructions(&path).into())
             }
         }
     }
@@ -206,6 +221,14 @@ fn found<'a>(server: &'a Server, skills: &'a [Box<str>]) -> Found<'a> {
         servers: server.own_servers(),
         skills,
     }
+}
+
+fn own_instructions(path: &str) -> Failure {
+    let message =
+        format!("Codex would show the caller's model {path}, which model mode must not read");
+    let hint = "give Codex a folder without AGENTS.md for this: `env: {CODEX_HOME: …}` under \
+                `executors: {codex: …}`, and `codex login` with that folder";
+    Failure::new(FailureKind::Unavailable, message).with_hint(hint)
 }
 
 /// Why no thread was opened.

@@ -80,8 +80,10 @@ impl CodexAgent {
         if let Some(failure) = self.login_problem().await {
             return Ended::failed(failure);
         }
+        self.leftovers.begin();
         let ended = self.run_turn(turn, &mut io).await;
         self.in_turn = false;
+        self.leftovers.end();
         if ended.status != Status::Completed {
             self.clean_up().await;
         }

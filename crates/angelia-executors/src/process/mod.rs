@@ -20,6 +20,7 @@
 //! it is uncollected; everybody else through a handle that was taken *before* the mark was read.
 //!
 //! - [`mark`]: `ANGELIA_AGENT=<home>:<owner>:<agent>`, carried by everything an agent starts.
+//! - [`bound`]: which session the agent with a mark works for.
 //! - [`environment`]: the allow-list. Pure.
 //! - [`mod@spawn`]: a launch becomes a child, or an error that says what to do.
 //! - [`child`]: the child, its pipes and its group.
@@ -33,6 +34,7 @@
 //!   macOS shows no environments, so there a ledger of pids and start times stands in for the
 //!   marks; that file is untested on a real macOS.
 
+pub mod bound;
 pub mod child;
 pub mod commands;
 pub mod detached;

@@ -1,8 +1,9 @@
 //! One suite over every executor: the demo agent, the real Claude Code, oldest and newest version,
-//! and the real Codex, against the scripted model. Tests of real programs are below a module `real_…`.
+//! the real Codex and a real ACP agent, against the scripted model. Tests of real programs are below a module `real_…`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod acp;
 mod claude;
 mod codex;
 mod parrot;
@@ -11,7 +12,7 @@ mod place;
 /// Whoever adds an executor adds its fixture here.
 #[test]
 fn every_executor_is_in_the_suite() {
-    let suite = ["claude", "codex", "parrot"];
+    let suite = ["acp", "claude", "codex", "parrot"];
     for registration in angelia_executors::ALL {
         assert!(suite.contains(&registration.name), "{registration:?}");
     }

@@ -158,3 +158,33 @@ async fn real_no_tool_reads_a_file() {
         lab.close().await;
     }
 }
+
+/// The program puts the owner's own instructions before every conversation, and cannot be told not to.
+#[tokio::test]
+async fn real_the_owners_instructions_are_refused_rather_than_shown() {
+    let lab = Lab::new();
+    let path = lab.home.join("AGENTS.md");
+    let mut spec = lab.spec();
+    spec.mode = Mode::Model;
+    let mut session = lab.open(&spec).await;
+    let native = session.say("ECHO:hello").await.native();
+    session.close().await;
+    fs::write(&path, SECRET).unwrap();
+    for native in [None, Some(&native)] {
+        let failure = lab.try_open(&spec, native).await.unwrap_err();
+        assert!(failure.message.contains("AGENTS.md"), "{failure:?}");
+        let hint = failure.hint.as_deref().unwrap();
+        assert!(hint.contains("CODEX_HOME"), "{failure:?}");
+    }
+    // An agent that acts on this machine may know them.
+    let mut session = lab.open(&lab.spec()).await;
+    assert_eq!(session.say("ECHO:hello").await.text(), "hello");
+    assert!(lab.last_request().to_string().contains(SECRET));
+    session.close().await;
+    fs::remove_file(path).unwrap();
+    let mut session = lab.resume(&spec, &native).await;
+    assert_eq!(session.say("ECHO:on").await.text(), "on");
+    assert!(!lab.last_request().to_string().contains(SECRET));
+    session.close().await;
+    lab.close().await;
+}

@@ -73,6 +73,9 @@ async fn real_an_interrupt_in_the_middle_of_a_command_leaves_nothing_behind() {
     let mut session = lab.open(&lab.unattended()).await;
     let running = lab.path("running");
     let command = exec(&format!("touch {}; exec sleep 60", running.display()));
+    // Where the sandbox puts its mount points, besides the working directory.
+    let temporary = lab.place.root().join("tmp");
+    let mount_point = temporary.join(".git");
     let heard = session
         .say_watched(&command, move |emitted, hands| {
             if matches!(
@@ -80,6 +83,7 @@ async fn real_an_interrupt_in_the_middle_of_a_command_leaves_nothing_behind() {
                 Emitted::Event(angelia_core::model::EventKind::ToolCall(_))
             ) {
                 wait_for(&running);
+                assert!(mount_point.exists(), "there is something to leave behind");
                 hands.cancel.cancel();
             }
         })
@@ -88,6 +92,9 @@ async fn real_an_interrupt_in_the_middle_of_a_command_leaves_nothing_behind() {
     assert!(!heard.tool_results()[0].ok);
     let left: Vec<_> = lab.place.work().read_dir().unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "only what the command made: {left:?}");
+    for name in [".git", ".codex", ".agents", ".aws"] {
+        assert!(!temporary.join(name).exists(), "{name} is left");
+    }
     eventually("the command runs on", || lab.processes() == lab.servers()).await;
     assert!(session.agent.is_usable());
     assert_eq!(session.say("ECHO:on").await.text(), "on");

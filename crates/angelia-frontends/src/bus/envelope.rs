@@ -12,11 +12,11 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::request::{Fields, Malformed, is_true, text};
+use super::request::{Fields, Malformed, text};
 
 /// Who sends.
 #[derive(Clone, Debug)]
-pub(super) enum Sender {
+pub enum Sender {
     Registered(EndpointName),
     /// `true`: it has shown the token of the name it claims.
     Unregistered(bool),
@@ -24,7 +24,7 @@ pub(super) enum Sender {
 
 /// A frame of the kind `message`, understood.
 #[derive(Debug)]
-pub(super) enum Letter {
+pub enum Letter {
     Message(Message),
     /// To a name that is none. The id and what is wrong.
     BadName {
@@ -34,7 +34,7 @@ pub(super) enum Letter {
 }
 
 /// Reads a `message` frame.
-pub(super) fn letter(
+pub fn letter(
     frame: &str,
     fields: &Fields<'_>,
     sender: &Sender,
@@ -75,14 +75,14 @@ pub(super) fn letter(
         Sender::Unregistered(verified) => (claimed.map(Into::into), *verified),
     };
     // What only we may say, and what only we may know.
-    if fields.verified.is_some() && is_true(fields.verified) != verified {
-        edits.set("verified", fields.verified, verified.to_string());
+    if let Some(said) = fields.verified {
+        edits.correct("verified", said, if verified { "true" } else { "false" });
     }
-    if fields.token.is_some() {
-        edits.set("token", fields.token, "null".to_owned());
+    if let Some(said) = fields.redelivered {
+        edits.correct("redelivered", said, "false");
     }
-    if is_true(fields.redelivered) {
-        edits.set("redelivered", fields.redelivered, "false".to_owned());
+    if let Some(token) = fields.token {
+        edits.correct("token", token, "null");
     }
     Ok(Letter::Message(Message {
         id,
@@ -97,17 +97,46 @@ fn scalar(value: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, Malformed> {
     value.map_or(Ok(None), text)
 }
 
-/// Appends `"verified": false` and `"redelivered": true` for receivers that ask.
-pub(super) fn annotated(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again: bool) {
-    let notes: &[u8] = match (verified, again) {
-        (true, false) => return out.extend_from_slice(envelope),
-        (false, false) => br#", "verified": false}"#,
-        (true, true) => br#", "redelivered": true}"#,
-        (false, true) => br#", "verified": false, "redelivered": true}"#,
-    };
+/// Adds `"verified": false` and `"redelivered": true` for receivers that ask.
+pub fn annotated(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again: bool) {
+    if verified && !again {
+        return out.extend_from_slice(envelope);
+    }
+    // A sender may have said the same words; then they are spelled as they are here.
+    let says = |key: &[u8]| envelope.windows(key.len()).any(|part| part == key);
+    if says(VERIFIED.as_bytes()) || says(REDELIVERED.as_bytes()) {
+        return annotated_again(out, envelope, verified, again);
+    }
     let end = envelope.iter().rposition(|byte| *byte == b'}');
     out.extend_from_slice(&envelope[..end.unwrap_or(envelope.len())]);
-    out.extend_from_slice(notes);
+    if !verified {
+        out.extend_from_slice(br#", "verified": false"#);
+    }
+    if again {
+        out.extend_from_slice(br#", "redelivered": true"#);
+    }
+    out.push(b'}');
+}
+
+const VERIFIED: &str = r#""verified""#;
+const REDELIVERED: &str = r#""redelivered""#;
+
+/// The words are somewhere in it, perhaps only in its body.
+fn annotated_again(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again: bool) {
+    let frame = std::str::from_utf8(envelope).ok();
+    let read = frame.and_then(|frame| Some((frame, Fields::read(frame).ok()?)));
+    let Some((frame, fields)) = read else {
+        // It was read before it was accepted.
+        return out.extend_from_slice(envelope);
+    };
+    let mut edits = Edits::new(frame);
+    if !verified {
+        edits.set("verified", fields.verified, "false".to_owned());
+    }
+    if again {
+        edits.set("redelivered", fields.redelivered, "true".to_owned());
+    }
+    out.extend_from_slice(&edits.apply());
 }
 
 pub(super) fn json(text: &str) -> String {
@@ -144,6 +173,23 @@ impl<'a> Edits<'a> {
                 self.replaced.push((start..start + old.get().len(), value));
             }
             None => self.added.push((key, value)),
+        }
+    }
+
+    /// The value of a key, and the key without escapes, so that it can be found as it is.
+    fn correct(&mut self, key: &'static str, old: &RawValue, value: &str) {
+        if old.get() != value {
+            self.set(key, Some(old), value.to_owned());
+        }
+        let start = old.get().as_ptr().addr() - self.frame.as_ptr().addr();
+        let before = &self.frame[..start];
+        // The key's own quotes are the last two: none can stand inside of it.
+        let mut quotes = before.rmatch_indices('"').map(|(place, _)| place);
+        if let (Some(end), Some(begin)) = (quotes.next(), quotes.next())
+            && &before[begin + 1..end] != key
+        {
+            let place = begin + 1..end;
+            self.replaced.push((place, key.to_owned()));
         }
     }
 
@@ -234,5 +280,24 @@ mod tests {
         let mut out = Vec::new();
         annotated(&mut out, br#"{"a": 1} "#, false, true);
         assert_eq!(out, br#"{"a": 1, "verified": false, "redelivered": true}"#);
+    }
+
+    #[test]
+    fn a_note_is_there_once_whatever_the_sender_wrote() {
+        let frame = r#"{"type":"message","id":"1","ts":1,"verif\u0069ed" : "no","redelivered":7}"#;
+        let message = read(frame, &Sender::Unregistered(false));
+        let expected =
+            r#"{"type":"message","id":"1","ts":1,"verified" : false,"redelivered":false}"#;
+        assert_eq!(envelope(&message), expected);
+        let mut out = Vec::new();
+        annotated(&mut out, &message.envelope, false, true);
+        let out = String::from_utf8(out).unwrap();
+        assert_eq!(
+            out,
+            expected.replace(r#""redelivered":false"#, r#""redelivered":true"#)
+        );
+        let mut out = Vec::new();
+        annotated(&mut out, br#"{"body": {"verified": true}}"#, false, false);
+        assert_eq!(out, br#"{"body": {"verified": true}, "verified": false}"#);
     }
 }

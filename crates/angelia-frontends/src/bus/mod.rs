@@ -8,11 +8,11 @@
 
 mod admin;
 mod connection;
-mod envelope;
+pub mod envelope;
 mod handing;
 pub mod listener;
 mod reply;
-mod request;
+pub mod request;
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
 //! What clients say: one JSON object per frame, of which only the known fields are looked at.
+//! Pure, like [`envelope`](super::envelope). Both ends of a connection read with it.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,28 +9,28 @@ use serde_json::value::RawValue;
 /// The known fields of a frame, as they were written. A field that is there twice is refused:
 /// two readers might not agree on which one counts.
 #[derive(Debug, Default)]
-pub(super) struct Fields<'a> {
-    pub(super) kind: Option<&'a RawValue>,
-    pub(super) endpoint: Option<&'a RawValue>,
-    pub(super) to: Option<&'a RawValue>,
-    pub(super) from: Option<&'a RawValue>,
-    pub(super) id: Option<&'a RawValue>,
-    pub(super) ids: Option<&'a RawValue>,
-    pub(super) ts: Option<&'a RawValue>,
-    pub(super) ack: Option<&'a RawValue>,
-    pub(super) durable: Option<&'a RawValue>,
-    pub(super) prefix: Option<&'a RawValue>,
-    pub(super) token: Option<&'a RawValue>,
-    pub(super) verified: Option<&'a RawValue>,
-    pub(super) redelivered: Option<&'a RawValue>,
-    pub(super) reason: Option<&'a RawValue>,
-    pub(super) position: Option<&'a RawValue>,
-    pub(super) limit: Option<&'a RawValue>,
+pub struct Fields<'a> {
+    pub kind: Option<&'a RawValue>,
+    pub endpoint: Option<&'a RawValue>,
+    pub to: Option<&'a RawValue>,
+    pub from: Option<&'a RawValue>,
+    pub id: Option<&'a RawValue>,
+    pub ids: Option<&'a RawValue>,
+    pub ts: Option<&'a RawValue>,
+    pub ack: Option<&'a RawValue>,
+    pub durable: Option<&'a RawValue>,
+    pub prefix: Option<&'a RawValue>,
+    pub token: Option<&'a RawValue>,
+    pub verified: Option<&'a RawValue>,
+    pub redelivered: Option<&'a RawValue>,
+    pub reason: Option<&'a RawValue>,
+    pub position: Option<&'a RawValue>,
+    pub limit: Option<&'a RawValue>,
 }
 
 /// What a frame is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     Register,
     Ping,
     ListEndpoints,
@@ -47,14 +48,14 @@ pub(super) enum Kind {
 
 /// A frame that is not one. Its connection is closed, as clients of hermes-bus expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub struct Malformed;
 
 impl<'a> Fields<'a> {
-    pub(super) fn read(frame: &'a str) -> Result<Self, Malformed> {
+    pub fn read(frame: &'a str) -> Result<Self, Malformed> {
         serde_json::from_str(frame).map_err(|_not_an_object| Malformed)
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub fn kind(&self) -> Kind {
         let Some(Ok(kind)) = self.kind.map(text) else {
             return Kind::Unknown;
         };
@@ -105,7 +106,7 @@ pub(super) fn number(value: Option<&RawValue>) -> Option<u64> {
 }
 
 /// A scalar as text; `None` for null. Lists and objects are malformed.
-pub(super) fn text(value: &RawValue) -> Result<Option<Cow<'_, str>>, Malformed> {
+pub fn text(value: &RawValue) -> Result<Option<Cow<'_, str>>, Malformed> {
     let json = value.get();
     match json.as_bytes().first() {
         Some(b'"') => {

@@ -14,11 +14,7 @@ use axum::{
     response::Response,
 };
 
-use super::{
-    ApiError, ApiState, TERMINAL_HEADER,
-    keys::{self, Who},
-    spelled,
-};
+use super::{ApiError, ApiState, TERMINAL_HEADER, keys::Who, spelled};
 use crate::socket::Peer;
 
 /// Where a request came in.
@@ -88,7 +84,7 @@ fn admit(state: &ApiState, request: &Request) -> Result<Who, ApiError> {
                 return Ok(Who::owner());
             }
             let mut offered = offered(headers);
-            let who = offered.find_map(|key| keys::holder(&state.models.keys, key));
+            let who = offered.find_map(|key| state.models.keys.holder(key));
             let Some(who) = who else {
                 return Err(ApiError::no_token());
             };

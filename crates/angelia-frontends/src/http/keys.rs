@@ -1,7 +1,10 @@
 //! Who calls, and what that caller may have: the owner by the token, others by keys of their own.
 //! Keys are known by their hashes only.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use sha2::{Digest as _, Sha256};
 
@@ -13,6 +16,37 @@ pub struct Key {
     /// Of the key itself.
     pub sha256: [u8; 32],
     pub grant: Grant,
+}
+
+/// The keys that count now. Every clone sees a change at once.
+#[derive(Clone, Debug, Default)]
+pub struct Keys(Arc<RwLock<Arc<[Key]>>>);
+
+impl Keys {
+    /// These, and no others from now on.
+    pub fn replace(&self, keys: Vec<Key>) {
+        // What is behind the lock is whole at every moment.
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys.into();
+    }
+
+    /// Whose key this is. Takes the same time whichever it is, and whether it is one.
+    pub(super) fn holder(&self, offered: &[u8]) -> Option<Who> {
+        let keys = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        let offered: [u8; 32] = Sha256::digest(offered).into();
+        let mut found = None;
+        for key in &*keys {
+            if same(&key.sha256, &offered) {
+                found = Some(key);
+            }
+        }
+        found.map(Who::holder)
+    }
+}
+
+impl From<Vec<Key>> for Keys {
+    fn from(keys: Vec<Key>) -> Self {
+        Self(Arc::new(RwLock::new(keys.into())))
+    }
 }
 
 /// What a caller may have over the model APIs.
@@ -71,18 +105,6 @@ impl Who {
             is_owner: false,
         }
     }
-}
-
-/// Whose key this is. Takes the same time whichever it is, and whether it is one.
-pub(super) fn holder(keys: &[Key], offered: &[u8]) -> Option<Who> {
-    let offered: [u8; 32] = Sha256::digest(offered).into();
-    let mut found = None;
-    for key in keys {
-        if same(&key.sha256, &offered) {
-            found = Some(key);
-        }
-    }
-    found.map(Who::holder)
 }
 
 /// Takes the same time whatever they are.

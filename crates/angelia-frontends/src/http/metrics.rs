@@ -1,14 +1,16 @@
-//! `GET /metrics`: counts for Prometheus. No ids, no prompts: only how much and how it ended.
+//! `GET /metrics`: counts for Prometheus. No ids, no prompts, no names that somebody made up: only
+//! how much and how it ended.
 
 use std::{
     collections::BTreeMap,
-    fmt::{self, Write as _},
+    fmt::{self, Display, Write as _},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicI64, Ordering},
     },
 };
 
+use angelia_core::engine::Gauges;
 use axum::{
     extract::{Request, State},
     http::header,
@@ -19,7 +21,7 @@ use axum::{
 use super::ApiState;
 
 /// Paths by which requests are counted; what is below one of them counts as it.
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 14] = [
     "/v1/messages/count_tokens",
     "/v1/messages",
     "/v1/chat/completions",
@@ -31,9 +33,12 @@ const PATHS: [&str; 12] = [
     "/api/bus",
     "/api",
     "/healthz",
+    "/readyz",
     "/metrics",
+    "/openapi.json",
 ];
 
+/// Of this process, since it started.
 #[derive(Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
@@ -46,33 +51,20 @@ impl Metrics {
         *requests.entry((path, status)).or_default() += 1;
     }
 
-    fn text(&self, version: &str) -> String {
-        let mut text = String::new();
-        let family = |name: &str, kind: &str, help: &str| {
-            format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")
-        };
-        text += &family("angelia_build_info", "gauge", "Which version runs.");
-        let _infallible = writeln!(text, "angelia_build_info{{version=\"{version}\"}} 1");
-        text += &family(
+    fn write(&self, text: &mut Exposition) {
+        text.family(
             "angelia_http_requests_total",
             "counter",
             "Requests by path and status.",
         );
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         for ((path, status), count) in &*requests {
-            let _infallible = writeln!(
-                text,
-                "angelia_http_requests_total{{path=\"{path}\",status=\"{status}\"}} {count}"
-            );
+            let labels = format!("path=\"{path}\",status=\"{status}\"");
+            text.labelled("angelia_http_requests_total", &labels, count);
         }
-        text += &family(
-            "angelia_http_requests_open",
-            "gauge",
-            "Requests whose answer has not begun.",
-        );
         let open = self.open.load(Ordering::Relaxed);
-        let _infallible = writeln!(text, "angelia_http_requests_open {open}");
-        text
+        let about = "Requests whose answer has not begun.";
+        text.gauge("angelia_http_requests_open", about, open);
     }
 }
 
@@ -80,6 +72,96 @@ impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
     }
+}
+
+/// Prometheus' text.
+#[derive(Default)]
+struct Exposition(String);
+
+impl Exposition {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _infallible = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn labelled(&mut self, name: &str, labels: &str, value: impl Display) {
+        let _infallible = writeln!(self.0, "{name}{{{labels}}} {value}");
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family(name, "gauge", help);
+        let _infallible = writeln!(self.0, "{name} {value}");
+    }
+
+    /// One gauge with a label.
+    fn gauges(&mut self, name: &str, help: &str, label: &str, values: &[(&str, usize)]) {
+        self.family(name, "gauge", help);
+        for (word, value) in values {
+            self.labelled(name, &format!("{label}=\"{word}\""), value);
+        }
+    }
+}
+
+/// What the engine does.
+fn engine(text: &mut Exposition, gauges: &Gauges) {
+    let name = "angelia_turns_finished_total";
+    text.family(name, "counter", "Turns that have ended, by their status.");
+    for (status, count) in &gauges.finished {
+        text.labelled(name, &format!("status=\"{status}\""), count);
+    }
+    let (turns, agents) = (gauges.turns, gauges.agents);
+    let states = [
+        ("queued", turns.queued),
+        ("running", turns.running - turns.awaiting_tool_result),
+        ("awaiting_tool_result", turns.awaiting_tool_result),
+    ];
+    text.gauges(
+        "angelia_turns",
+        "Turns that have not ended.",
+        "state",
+        &states,
+    );
+    let states = [
+        ("busy", agents.live.saturating_sub(agents.idle)),
+        ("idle", agents.idle),
+    ];
+    text.gauges(
+        "angelia_agents",
+        "Agents of sessions that are alive.",
+        "state",
+        &states,
+    );
+    text.gauge(
+        "angelia_agents_wanted",
+        "Turns that wait until an agent may be started.",
+        agents.wanted,
+    );
+    text.gauge(
+        "angelia_sessions_live",
+        "Sessions that are in memory.",
+        gauges.sessions,
+    );
+    text.gauge(
+        "angelia_approvals_pending",
+        "Questions that wait for somebody.",
+        gauges.approvals,
+    );
+}
+
+fn bus(text: &mut Exposition, state: &ApiState) {
+    let Some(door) = &state.bus else { return };
+    let endpoints = door.bus.endpoints();
+    let listening = endpoints.iter().filter(|one| one.session.is_some()).count();
+    let queued: usize = endpoints.iter().map(|one| one.queued).sum();
+    text.gauge(
+        "angelia_bus_endpoints_listening",
+        "Endpoints where somebody listens.",
+        listening,
+    );
+    text.gauge(
+        "angelia_bus_messages_queued",
+        "Messages that wait for their receivers.",
+        queued,
+    );
 }
 
 /// Open until it is answered, or given up.
@@ -112,6 +194,16 @@ pub(super) async fn count(
 
 pub(super) async fn show(State(state): State<Arc<ApiState>>) -> Response {
     let kind = "text/plain; version=0.0.4; charset=utf-8";
-    let text = state.metrics.text(&state.version);
-    ([(header::CONTENT_TYPE, kind)], text).into_response()
+    let mut text = Exposition::default();
+    text.family("angelia_build_info", "gauge", "Which version runs.");
+    let version = format!("version=\"{}\"", state.version);
+    text.labelled("angelia_build_info", &version, 1);
+    state.metrics.write(&mut text);
+    let gauges = state.engine.gauges();
+    engine(&mut text, &gauges);
+    // Those of the doors are connections, and what goes on after a request.
+    let tasks = [("engine", gauges.tasks), ("http", state.tasks.count())];
+    text.gauges("angelia_tasks", "Tasks that run.", "group", &tasks);
+    bus(&mut text, &state);
+    ([(header::CONTENT_TYPE, kind)], text.0).into_response()
 }

@@ -34,7 +34,7 @@ pub use api::BusApi;
 pub use error::{ApiError, ErrorBody, ErrorDetail};
 pub use guard::Caller;
 pub use health::Hello;
-pub use keys::{Allowed, Grant, Key, Who};
+pub use keys::{Allowed, Grant, Key, Keys, Who};
 pub use metrics::Metrics;
 pub use serve::{serve_tcp, serve_unix};
 pub use state::{ApiState, OwnerToken};

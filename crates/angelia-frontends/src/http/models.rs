@@ -135,9 +135,9 @@ fn anthropic(ids: &[Listed], query: &HashMap<String, String>) -> Value {
     let start = after.and_then(|id| ids.iter().position(|one| one.id == *id));
     let rest = ids.get(start.map_or(0, |at| at + 1)..).unwrap_or_default();
     let limit = query.get("limit").and_then(|limit| limit.parse().ok());
-    let page = rest
-        .get(..limit.unwrap_or(20).min(rest.len()))
-        .unwrap_or_default();
+    // An empty page would have somebody ask for ever.
+    let limit: usize = limit.unwrap_or(20).max(1);
+    let page = rest.get(..limit.min(rest.len())).unwrap_or_default();
     json!({
         "data": page.iter().map(anthropic_model).collect::<Vec<_>>(),
         "has_more": page.len() < rest.len(),

@@ -13,9 +13,9 @@ use angelia_core::{
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 pub use self::approval::{Approval, Decided};
+use super::openapi::shapes;
 use crate::event_json::{FailureJson, UsageJson, time};
 
 /// One page; `next` is what to ask for to get the page after it.
@@ -96,9 +96,9 @@ pub struct Turn {
     /// The answer, when there is one; a running turn's is in its events.
     pub text: Option<String>,
     pub reason: Option<String>,
-    #[schemars(with = "Option<Map<String, Value>>")]
+    #[schemars(schema_with = "shapes::usage")]
     pub usage: Option<UsageJson>,
-    #[schemars(with = "Option<Map<String, Value>>")]
+    #[schemars(schema_with = "shapes::failure")]
     pub failure: Option<FailureJson>,
     #[serde(with = "time::optional")]
     #[schemars(with = "Option<String>")]
@@ -237,7 +237,7 @@ pub struct Executor {
     pub login: String,
     /// Who pays, where the agent tells it.
     pub lane: Option<String>,
-    #[schemars(with = "Option<Map<String, Value>>")]
+    #[schemars(schema_with = "shapes::failure")]
     pub problem: Option<FailureJson>,
 }
 

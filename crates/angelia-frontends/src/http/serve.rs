@@ -22,6 +22,10 @@ use crate::socket::Peer;
 /// a flood on the port does not lock the owner's terminal out of the socket.
 const CONNECTIONS: usize = 256;
 
+/// A head is no larger than that; a hostile one would else hold some hundred kilobytes.
+const HEADERS: usize = 100;
+const HEAD_BYTES: usize = 64 * 1024;
+
 /// For the head of a request to arrive, also the next one on a connection that is kept open.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -124,6 +128,8 @@ where
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
+        .max_headers(HEADERS)
+        .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {

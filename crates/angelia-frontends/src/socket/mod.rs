@@ -2,4 +2,4 @@
 
 mod peer;
 
-pub use peer::{AGENT_MARK, Peer};
+pub use peer::{AGENT_MARK, Peer, own_mark};

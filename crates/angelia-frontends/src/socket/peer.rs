@@ -48,17 +48,26 @@ impl Peer {
     }
 }
 
+/// The mark of the nearest process above this one that carries one, also where this one has lost
+/// its own.
+pub fn own_mark() -> Option<String> {
+    system::mark_above(std::process::id())
+}
+
 /// Does this environment, as the kernel shows it, carry a mark?
 #[cfg_attr(
     not(target_os = "linux"),
     expect(dead_code, reason = "only Linux shows other processes' environments")
 )]
 fn carries_mark(environ: &[u8]) -> bool {
-    environ.split(|byte| *byte == 0).any(|variable| {
-        variable
-            .strip_prefix(AGENT_MARK.as_bytes())
-            .and_then(|rest| rest.strip_prefix(b"="))
-            .is_some_and(|value| !value.is_empty() && value != RELEASED)
+    mark_in(environ).is_some()
+}
+
+fn mark_in(environ: &[u8]) -> Option<&[u8]> {
+    environ.split(|byte| *byte == 0).find_map(|variable| {
+        let rest = variable.strip_prefix(AGENT_MARK.as_bytes())?;
+        let mark = rest.strip_prefix(b"=")?;
+        (!mark.is_empty() && mark != RELEASED).then_some(mark)
     })
 }
 
@@ -68,7 +77,7 @@ mod system {
 
     use std::fs;
 
-    use super::carries_mark;
+    use super::{carries_mark, mark_in};
 
     /// Deeper than any chain of shells and tools; a bound in case the table changes under us.
     const ANCESTORS: usize = 64;
@@ -97,6 +106,17 @@ mod system {
         false
     }
 
+    pub(super) fn mark_above(mut pid: u32) -> Option<String> {
+        for _ in 0..ANCESTORS {
+            pid = parent(pid).filter(|parent| *parent > 1)?;
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if let Some(mark) = mark_in(&environ) {
+                return Some(String::from_utf8_lossy(mark).into_owned());
+            }
+        }
+        None
+    }
+
     /// The fourth field of `stat`; the second is a name in parentheses that may hold anything.
     fn parent(pid: u32) -> Option<u32> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
@@ -112,6 +132,10 @@ mod system {
 
     pub(super) fn is_marked(_pid: Option<u32>) -> bool {
         false
+    }
+
+    pub(super) fn mark_above(_pid: u32) -> Option<String> {
+        None
     }
 }
 

@@ -240,8 +240,8 @@ fn what_cannot_be_honoured_is_refused_with_its_field() {
             Some("max_tokens"),
         ),
         (
-            request(hello(), json!({"stop_sequences": ["\n"]})),
-            Some("stop_sequences"),
+            request(hello(), json!({"stop_sequences": [5]})),
+            Some("stop_sequences.0"),
         ),
         (request(hello(), json!({"stream": "yes"})), Some("stream")),
         (

@@ -1,8 +1,14 @@
 //! The bus's socket, with a bus in memory behind it.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod asking;
+mod frames;
+mod invariants;
 mod isolation;
 mod names;
 mod recorded;

@@ -104,7 +104,10 @@ pub(crate) fn numbered(kinds: Vec<EventKind>) -> Vec<TurnEvent> {
 
 /// Shows events until the answer is over.
 pub(crate) fn show(view: View, kinds: Vec<EventKind>) -> (Vec<Piece>, Step) {
-    let mut shown = Shown::new(view);
+    show_by(Shown::new(view), kinds)
+}
+
+pub(crate) fn show_by(mut shown: Shown, kinds: Vec<EventKind>) -> (Vec<Piece>, Step) {
     let mut pieces = Vec::new();
     for event in numbered(kinds) {
         let step = shown.event(&event, &mut pieces);
@@ -117,7 +120,11 @@ pub(crate) fn show(view: View, kinds: Vec<EventKind>) -> (Vec<Piece>, Step) {
 
 /// One line for each piece, then how it ended.
 pub(crate) fn lines(view: View, kinds: Vec<EventKind>) -> String {
-    let (pieces, step) = show(view, kinds);
+    told_by(Shown::new(view), kinds)
+}
+
+pub(crate) fn told_by(shown: Shown, kinds: Vec<EventKind>) -> String {
+    let (pieces, step) = show_by(shown, kinds);
     let mut lines: Vec<String> = pieces.iter().map(line).collect();
     lines.push(match step {
         Step::Failed(failure) => format!("failed: {failure}"),

@@ -4,9 +4,9 @@ use angelia_core::model::{EventKind, Failure, FailureKind, Status, ToolClass};
 use insta::assert_snapshot;
 
 use crate::events::{
-    awaiting, block, call, delta, finished, lines, result, thought, used, view, warning,
+    awaiting, block, call, delta, finished, lines, result, thought, told_by, used, view, warning,
 };
-use angelia_frontends::http::dialect::{ShownFrom, View};
+use angelia_frontends::http::dialect::{Shown, ShownFrom, View};
 
 fn failure() -> Status {
     Status::Failed(Failure::new(FailureKind::Unavailable, "the API is away").with_hint("wait"))
@@ -298,5 +298,73 @@ fn a_text_is_cut_at_its_ceiling() {
     close
     end MaxTokens partial in=0 out=0
     cut
+    "#);
+}
+
+/// What is shown of these events to somebody who wants the answer to end at a word.
+fn until(word: &str, kinds: Vec<EventKind>) -> String {
+    let shown = Shown::new(view()).ending_at(&[word.into()]);
+    told_by(shown, kinds)
+}
+
+#[test]
+fn an_answer_ends_before_the_callers_word() {
+    assert_snapshot!(until("END", vec![
+        delta(0, "one E"),
+        delta(0, "N"),
+        delta(0, "D two"),
+        block(0, "one END two"),
+        finished(Status::Completed, "one END two"),
+    ]), @r#"
+    begin claude/sonnet part 0
+    open Text
+      "one "
+    close
+    end Word("END") completed in=0 out=0
+    cut
+    "#);
+    // Known whole, and nothing before it.
+    assert_snapshot!(until("END", vec![block(0, "END"), finished(Status::Completed, "END")]), @r#"
+    begin claude/sonnet part 0
+    end Word("END") completed in=0 out=0
+    cut
+    "#);
+    // Only of the outcome.
+    assert_snapshot!(until("END", vec![finished(Status::Completed, "a END")]), @r#"
+    begin claude/sonnet part 0
+    open Text
+      "a "
+    close
+    end Word("END") completed in=30 out=12
+    cut
+    "#);
+}
+
+#[test]
+fn what_only_began_like_the_word_is_shown_in_its_place() {
+    assert_snapshot!(until("END", vec![
+        delta(0, "the E"),
+        thought(1, "hm"),
+        delta(2, "EN"),
+        block(2, "EN"),
+        call("t1", "get_weather", ToolClass::Other),
+        awaiting(),
+    ]), @r#"
+    begin claude/sonnet part 0
+    open Text
+      "the "
+      "E"
+    close
+    open Reasoning
+      "hm"
+    close
+    open Text
+      "EN"
+    close
+    open Call { id: ToolId(t1), name: "get_weather" }
+      "{\"city\": \"Paris\"}"
+    close
+    end Calls awaiting_tool_result in=0 out=0
+    over
     "#);
 }

@@ -1,12 +1,14 @@
 //! Whatever an agent does, an answer has its form: one beginning, blocks that do not overlap, one
 //! end; and what is shown is what was said.
 
+use std::sync::Arc;
+
 use angelia_core::model::{EventKind, Failure, FailureKind, Status, ToolClass};
-use angelia_frontends::http::dialect::{Piece, ShownFrom, Step, View};
+use angelia_frontends::http::dialect::{Piece, Shown, ShownFrom, Step, View};
 use proptest::{collection::vec, prelude::*};
 
 use crate::events::{
-    awaiting, block, call, delta, finished, result, show, thought, used, view, warning,
+    awaiting, block, call, delta, finished, result, show, show_by, thought, used, view, warning,
 };
 
 fn any_event() -> impl Strategy<Value = EventKind> {
@@ -79,9 +81,10 @@ fn is_whole(pieces: &[Piece]) -> bool {
 
 proptest! {
     #[test]
-    fn an_answer_has_its_form(view in any_view(), mut kinds in vec(any_event(), 0..30), end in any_end()) {
+    fn an_answer_has_its_form(view in any_view(), words in vec("[a-z é]{1,3}", 0..3), mut kinds in vec(any_event(), 0..30), end in any_end()) {
         kinds.push(end);
-        let (pieces, step) = show(view, kinds);
+        let words: Vec<Arc<str>> = words.into_iter().map(Arc::from).collect();
+        let (pieces, step) = show_by(Shown::new(view).ending_at(&words), kinds);
         match step {
             Step::Over | Step::Cut => assert!(is_whole(&pieces)),
             Step::Failed(_) | Step::Interrupted => assert!(pieces.is_empty()),

@@ -13,17 +13,17 @@ async fn a_session_is_made_shown_renamed_forked_and_deleted() {
     assert_eq!(made.status, StatusCode::CREATED);
     insta::assert_json_snapshot!(made.json(), @r#"
     {
-      "created_at": "2023-11-14T22:13:20.000000Z",
-      "cwd": "/elsewhere",
-      "executor": "puppet",
-      "forked_from": null,
       "id": "00000000-0000-0001-0000-000000000001",
+      "title": "first",
+      "profile": "homely",
+      "executor": "puppet",
       "mode": "agent",
       "model": "oak",
-      "native_session_id": null,
+      "cwd": "/elsewhere",
       "permissions": "ask",
-      "profile": "homely",
-      "title": "first",
+      "native_session_id": null,
+      "forked_from": null,
+      "created_at": "2023-11-14T22:13:20.000000Z",
       "updated_at": "2023-11-14T22:13:20.000000Z"
     }
     "#);

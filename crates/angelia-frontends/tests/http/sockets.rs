@@ -14,15 +14,15 @@ use tokio::{
 use crate::stage::{DEADLINE, Stage, TOKEN};
 
 /// Listeners with tasks of their own, as the daemon has them.
-struct Served {
+pub(crate) struct Served {
     stage: Stage,
     doors: Tasks,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     folder: tempfile::TempDir,
 }
 
 impl Served {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let stage = Stage::new();
         let doors = Tasks::new();
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -43,15 +43,15 @@ impl Served {
         self.folder.path().join("angelia.sock")
     }
 
-    async fn tcp(&self) -> TcpStream {
+    pub(crate) async fn tcp(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    async fn unix(&self) -> UnixStream {
+    pub(crate) async fn unix(&self) -> UnixStream {
         UnixStream::connect(self.socket()).await.unwrap()
     }
 
-    fn head(&self, method: &str, path: &str, body: &str) -> String {
+    pub(crate) fn head(&self, method: &str, path: &str, body: &str) -> String {
         let address = self.address;
         let length = body.len();
         format!(
@@ -62,7 +62,7 @@ impl Served {
 }
 
 /// Sends a request and reads all there is; the status and the text after the head.
-async fn exchange(
+pub(crate) async fn exchange(
     mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin,
     text: &str,
 ) -> (u16, String) {

@@ -27,12 +27,16 @@ pub(crate) fn ask(ask: &Ask) -> String {
     }
     let Ask {
         max_tokens,
+        stop,
         stream,
         previous,
         is_utility,
         ..
     } = ask;
     write!(text, "max_tokens: {max_tokens:?}, stream: {stream}, ").unwrap();
+    if !stop.is_empty() {
+        write!(text, "stop: {stop:?}, ").unwrap();
+    }
     write!(text, "previous: {previous:?}, utility: {is_utility}").unwrap();
     text
 }

@@ -176,6 +176,7 @@ pub(crate) fn any_ask() -> Ask {
         tool_choice: ToolChoice::Auto,
         output: Output::Text,
         max_tokens: None,
+        stop: Vec::new(),
         stream: true,
         previous: None,
         is_utility: false,

@@ -7,6 +7,8 @@ use angelia_core::{
     ports::Ended,
 };
 
+use serde_json::json;
+
 use crate::stage::{Ask, DEADLINE, Stage, user};
 
 fn failed(kind: FailureKind) -> Ended {
@@ -105,4 +107,42 @@ async fn what_was_cut_is_carried_when_it_goes_on() {
     ]);
     let second = stage.turn(&go_on, "fine").await;
     assert_ne!(first.session(), second.session());
+}
+
+#[tokio::test]
+async fn an_answer_ends_before_the_callers_word_in_every_dialect() {
+    let chat = Ask::new([user("one")]).with("stop", "END");
+    let messages = Ask::messages([user("one")]).with("stop_sequences", json!(["x", "END"]));
+    for (ask, stream) in [
+        (&chat, false),
+        (&chat, true),
+        (&messages, false),
+        (&messages, true),
+    ] {
+        let stage = Stage::new();
+        let answer = stage.send(&ask.clone().with("stream", stream));
+        let run = stage.run().await;
+        run.say(0, "so much END and more").await;
+        let answer = answer.await.unwrap();
+        let reason = if answer.text.contains("stop_sequence") {
+            assert!(
+                answer.text.contains("\"stop_sequence\":\"END\""),
+                "{answer:?}"
+            );
+            "\"stop_reason\":\"stop_sequence\""
+        } else {
+            "\"finish_reason\":\"stop\""
+        };
+        assert!(answer.text.contains(reason), "{answer:?}");
+        assert!(answer.text.contains("so much"), "{answer:?}");
+        assert!(!answer.text.contains("more"), "{answer:?}");
+        tokio::time::timeout(DEADLINE, run.io.cancel.cancelled())
+            .await
+            .unwrap();
+        run.end(Ended {
+            status: Status::Interrupted,
+            text: None,
+            reason: "interrupted".into(),
+        });
+    }
 }

@@ -21,7 +21,8 @@ fn stage(agent_mode: bool) -> Stage {
                         max_cost_usd_per_day: Some(0.5),
                     },
                 ),
-            ];
+            ]
+            .into();
         },
         Limits::default(),
     )

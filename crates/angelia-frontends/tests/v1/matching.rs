@@ -109,7 +109,8 @@ async fn callers_never_share_and_an_empty_history_never_matches() {
             models.keys = vec![
                 key("a", "key-a", everything()),
                 key("b", "key-b", everything()),
-            ];
+            ]
+            .into();
         },
         angelia_core::engine::Limits::default(),
     );
@@ -175,30 +176,51 @@ async fn a_named_session_without_a_history_takes_the_next_turn() {
 }
 
 #[tokio::test]
-async fn another_prompt_continues_the_conversation_in_another_launch() {
+async fn another_prompt_restarts_the_process_on_the_same_history() {
     let stage = Stage::new();
     let system = |text: &str| json!({"role": "system", "content": text});
-    let one = Ask::new([system("be brief"), user("one")]);
-    let answer = stage.send(&one);
-    let run = stage.run().await;
-    assert_eq!(run.spec.system, SystemPrompt::Replace("be brief".into()));
-    run.say(0, "first").await;
-    run.complete("first");
-    answer.await.unwrap();
+    let mut messages = vec![user("one")];
+    let mut session = None;
+    // Twice over: what was carried once is not told twice.
+    for (prompt, says) in [("be brief", "1st"), ("be long", "2nd"), ("be loud", "3rd")] {
+        let ask = Ask::new([vec![system(prompt)], messages.clone()].concat());
+        let answer = stage.send(&ask);
+        let run = stage.run().await;
+        assert_eq!(run.spec.system, SystemPrompt::Replace(prompt.into()));
+        assert_eq!(run.spec.history.len(), messages.len() - 1);
+        run.say(0, says).await;
+        run.complete(says);
+        let answer = answer.await.unwrap();
+        let session = session.get_or_insert_with(|| answer.session().to_owned());
+        assert_eq!(answer.session(), session, "the session is the same");
+        messages.extend([assistant(says), user("and?")]);
+    }
+    assert_eq!(stage.opened(), 3);
+}
 
-    let two = Ask::new([
-        system("be long"),
-        user("one"),
-        assistant("first"),
-        user("two"),
-    ]);
-    let answer = stage.send(&two);
-    let run = stage.run().await;
-    assert_eq!(run.spec.system, SystemPrompt::Replace("be long".into()));
-    assert_eq!(told(&run.spec.history), ["user: one", "assistant: first"]);
-    assert_eq!(asked(&run), "two");
-    run.complete("second");
-    answer.await.unwrap();
+#[tokio::test]
+async fn another_prompt_for_a_conversation_that_is_only_named_tells_it_whole() {
+    let stage = Stage::new();
+    let system = |text: &str| json!({"role": "system", "content": text});
+    let foreign = Ask::new([user("zero"), assistant("0th"), user("one")]);
+    let session = stage.turn(&foreign, "1st").await.session().to_owned();
+    let mut told_so_far = vec![
+        "user: zero".to_owned(),
+        "assistant: 0th".to_owned(),
+        "user: one".to_owned(),
+        "assistant: 1st".to_owned(),
+    ];
+    for (prompt, asks, says) in [("be brief", "two", "2nd"), ("be loud", "three", "3rd")] {
+        let ask = Ask::new([system(prompt), user(asks)]).header("x-angelia-session", &session);
+        let answer = stage.send(&ask);
+        let run = stage.run().await;
+        assert_eq!(told(&run.spec.history), told_so_far);
+        assert_eq!(asked(&run), asks);
+        run.say(0, says).await;
+        run.complete(says);
+        assert_eq!(answer.await.unwrap().session(), session);
+        told_so_far.extend([format!("user: {asks}"), format!("assistant: {says}")]);
+    }
 }
 
 #[tokio::test]
@@ -230,4 +252,29 @@ async fn a_response_is_continued_by_its_name() {
         "resp_00000000000000000000000000000000",
     );
     assert_eq!(stage.ask(&unknown).await.status, 404);
+}
+
+/// Several texts of one answer come back as one, with a blank line between them or without.
+#[tokio::test]
+async fn an_answer_in_several_texts_is_found_again() {
+    for stream in [false, true] {
+        for joined in ["I look.\n\nFound.", "I look.Found."] {
+            let stage = Stage::new();
+            let answer = stage.send(&Ask::new([user("one")]).with("stream", stream));
+            let run = stage.run().await;
+            run.say(0, "I look.").await;
+            run.say(1, "Found.").await;
+            run.complete("Found.");
+            let first = answer.await.unwrap();
+            let said = if stream {
+                first.streamed()
+            } else {
+                first.content()
+            };
+            assert_eq!(said, "I look.\n\nFound.");
+            let next = Ask::new([user("one"), assistant(joined), user("two")]);
+            let second = stage.turn(&next, "yes").await;
+            assert_eq!(first.session(), second.session(), "{joined:?}");
+        }
+    }
 }

@@ -42,12 +42,28 @@ async fn a_marked_retry_attaches_and_an_unmarked_one_does_not() {
             .streamed()
             .header("x-stainless-retry-count", "1"),
     );
-    run.say(1, ", and on").await;
+    run.say(1, "and on").await;
     run.complete("so far, and on");
     let (first, retry) = (first.await.unwrap(), retry.await.unwrap());
     assert_eq!(first.turn(), retry.turn());
     // From the start.
-    assert_eq!(retry.streamed(), "so far, and on");
+    assert_eq!(retry.streamed(), "so far\n\nand on");
+    let other = stage.turn(&ask, "again").await;
+    assert_ne!(other.turn(), first.turn());
+}
+
+#[tokio::test]
+async fn a_marked_retry_finds_its_turn_also_after_a_restart() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("one")]);
+    let first = stage.turn(&ask, "first").await;
+    let stage = stage.restarted();
+    let marked = ask.clone().header("x-stainless-retry-count", "1");
+    let retry = stage.ask(&marked).await;
+    assert_eq!(
+        (retry.turn(), retry.content()),
+        (first.turn(), "first".to_owned())
+    );
     let other = stage.turn(&ask, "again").await;
     assert_ne!(other.turn(), first.turn());
 }
@@ -97,9 +113,9 @@ async fn who_leaves_a_stream_ends_its_turn_unless_somebody_comes_back() {
     };
     let ((), run) = tokio::join!(leaving, running);
     let back = stage.send(&ask.clone().header("x-stainless-retry-count", "1"));
-    run.say(1, " end").await;
+    run.say(1, "end").await;
     run.complete("begin end");
-    assert_eq!(back.await.unwrap().streamed(), "begin end");
+    assert_eq!(back.await.unwrap().streamed(), "begin\n\nend");
 }
 
 #[tokio::test]

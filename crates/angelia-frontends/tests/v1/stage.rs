@@ -70,6 +70,10 @@ impl Stage {
             ..ModelSettings::default()
         };
         change(&mut models);
+        Self::on(engine, models, strings)
+    }
+
+    fn on(engine: Engine, models: ModelSettings, strings: Strings) -> Self {
         let state = Arc::new(ApiState {
             engine,
             profiles: Arc::new(Shelf),
@@ -89,6 +93,12 @@ impl Stage {
             state,
             strings,
         }
+    }
+
+    /// Another daemon on the same record, which remembers nothing of the first.
+    pub(crate) fn restarted(self) -> Self {
+        let models = self.state.models.clone();
+        Self::on(self.state.engine.clone(), models, self.strings)
     }
 
     /// The next turn that the agent is asked to run, begun.
@@ -168,6 +178,14 @@ impl Ask {
             headers: Vec::new(),
             token: TOKEN.to_owned(),
             path: "/v1/chat/completions",
+        }
+    }
+
+    /// A request of the Messages API.
+    pub(crate) fn messages(messages: impl Into<Vec<Value>>) -> Self {
+        Self {
+            path: "/v1/messages",
+            ..Self::new(messages)
         }
     }
 

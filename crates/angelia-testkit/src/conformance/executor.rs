@@ -58,6 +58,12 @@ pub trait ExecutorFixture: Sync {
         false
     }
 
+    /// Programs that an agent is made of besides the one that is started, by a part of their command
+    /// lines.
+    fn parts(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Answers with this text in it.
     fn say(&self, text: &str) -> String;
 

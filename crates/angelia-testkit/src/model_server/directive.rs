@@ -183,20 +183,24 @@ impl Directives {
     fn take_calls(&mut self, text: &str) -> String {
         let mut rest = text.to_owned();
         while let Some(start) = rest.find("TOOL:") {
-            let Some(length) = rest[start..].find(":END") else {
-                self.unreadable = Some(rest.split_off(start));
-                break;
-            };
-            let json = rest[start + "TOOL:".len()..start + length].to_owned();
-            rest.replace_range(start..start + length + ":END".len(), " ");
-            let calls = match serde_json::from_str(&json) {
-                Ok(Value::Array(calls)) => calls,
-                Ok(call @ Value::Object(_)) => vec![call],
+            // Read as JSON, not up to the next end: a prompt may be part of what is called with.
+            let json = start + "TOOL:".len();
+            let mut values = serde_json::Deserializer::from_str(&rest[json..]).into_iter();
+            let call = values.next();
+            let end = json + values.byte_offset();
+            let calls = match call {
+                Some(Ok(Value::Array(calls))) => calls,
+                Some(Ok(call @ Value::Object(_))) => vec![call],
                 _ => {
-                    self.unreadable = Some(json);
+                    self.unreadable = Some(rest.split_off(start));
                     break;
                 }
             };
+            if !rest[end..].starts_with(":END") {
+                self.unreadable = Some(rest.split_off(start));
+                break;
+            }
+            rest.replace_range(start..end + ":END".len(), " ");
             self.calls.extend(calls.into_iter().map(|mut call| {
                 let name = call["name"].as_str().unwrap_or("Bash").to_owned();
                 (name, call["input"].take())

@@ -1,6 +1,6 @@
 //! A model API on loopback whose answers are scripted, by the test or by the prompt itself.
 //!
-//! It speaks two dialects (Anthropic Messages and OpenAI Responses), so that the real agent
+//! It speaks three dialects (Anthropic Messages, OpenAI Responses, Gemini), so that the real agent
 //! programs can be driven without a login and without a network. The server runs on a thread of
 //! its own: a test's paused clock or busy runtime does not disturb it.
 //!
@@ -8,6 +8,7 @@
 //! function given to [`ModelServer::respond_with`], the directives in the prompt ([`directive`]),
 //! the default text.
 
+mod acp_gemini;
 mod connection;
 pub mod directive;
 mod messages;

@@ -73,7 +73,7 @@ impl Prompt {
         match (parsed.messages, parsed.input) {
             (Some(messages), _) => Self::of_messages(&messages),
             (None, Some(input)) => Self::of_input(input),
-            (None, None) => Self::default(),
+            (None, None) => super::acp_gemini::prompt(&request.body),
         }
     }
 

@@ -57,7 +57,9 @@ impl RecordedRequest {
     /// Whether it asks the model for an answer.
     pub fn is_model_request(&self) -> bool {
         self.method == "POST"
-            && (self.path.ends_with("/messages") || self.path.ends_with("/responses"))
+            && ["/messages", "/responses", "enerateContent"]
+                .iter()
+                .any(|end| self.path.ends_with(end))
     }
 }
 

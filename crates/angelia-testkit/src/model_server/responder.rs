@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    DEFAULT_TEXT,
+    DEFAULT_TEXT, acp_gemini,
     directive::Directives,
     messages,
     prompt::{Head, Prompt},
@@ -80,6 +80,10 @@ impl Responder {
         match request.method.as_str() {
             "POST" if path.ends_with("/messages") => self.model(request, messages::encode),
             "POST" if path.ends_with("/responses") => self.model(request, responses::encode),
+            "POST" if path.ends_with("enerateContent") => self.model(request, acp_gemini::encode),
+            "POST" if path.ends_with(":countTokens") => {
+                json_response(200, &json!({"totalTokens": request.body.len() / 4}))
+            }
             "POST" if path.ends_with("/count_tokens") => {
                 json_response(200, &json!({"input_tokens": request.body.len() / 4}))
             }
@@ -94,7 +98,8 @@ impl Responder {
         request: &RecordedRequest,
         encode: fn(&Body, &Context<'_>) -> Response,
     ) -> Response {
-        let head = Head::of(&request.body);
+        let mut head = Head::of(&request.body);
+        acp_gemini::complete(&mut head, request);
         let (reply, usage) = self.choose(request);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let context = Context {

@@ -179,9 +179,18 @@ fn item(block: &Block, index: usize, context: &Context<'_>) -> Value {
                 "status": "completed"})
         }
         Block::Tool { name, input } => {
-            json!({"id": format!("fc_test{id:04}_{index}"), "type": "function_call",
+            // A tool of an MCP server is named by the server and its own name.
+            let (namespace, name) = match name.rsplit_once("__") {
+                Some((server, tool)) if server.starts_with("mcp__") => (Some(server), tool),
+                _ => (None, name.as_str()),
+            };
+            let mut item = json!({"id": format!("fc_test{id:04}_{index}"), "type": "function_call",
                 "call_id": format!("call_test{id:04}_{index}"), "name": name,
-                "arguments": input.to_string(), "status": "completed"})
+                "arguments": input.to_string(), "status": "completed"});
+            if let Some(namespace) = namespace {
+                item["namespace"] = namespace.into();
+            }
+            item
         }
     }
 }

@@ -15,15 +15,18 @@
 //!
 //! - `message`: what a message is; [`decode`]: a line becomes one.
 //! - [`encode`]: messages as lines.
+//! - `pending`: who waits for which answer.
 
 mod decode;
 pub mod encode;
 mod message;
+mod pending;
 
 pub use self::{
     decode::{DecodeError, decode},
     encode::Dialect,
     message::{ErrorObject, Id, Incoming},
+    pending::{Answered, Pending},
 };
 
 /// The peer asked for something that does not exist here.

@@ -4,4 +4,5 @@ mod frame;
 mod invariants;
 mod jsonrpc;
 mod ndjson;
+mod pending;
 mod sse;

@@ -86,6 +86,25 @@ impl Daemon {
         self.place.root().join("hermes/hermes-bus.sock")
     }
 
+    /// Sends one message as people do.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "starting the program is what is measured"
+    )]
+    pub(crate) fn notify(&self, to: &str, text: &str) -> Result<()> {
+        let sent = Command::new(env!("CARGO_BIN_EXE_angelia"))
+            .args(["notify", "--to", to, text])
+            .env_clear()
+            .envs(self.place.environment())
+            .env("HERMES_BUS_ROOT", self.place.root().join("hermes"))
+            .stdin(Stdio::null())
+            .output()?;
+        if !sent.status.success() {
+            bail!("{}", String::from_utf8_lossy(&sent.stderr));
+        }
+        Ok(())
+    }
+
     /// Processor time so far.
     pub(crate) fn processor(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;

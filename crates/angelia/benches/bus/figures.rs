@@ -71,6 +71,11 @@ impl Figures {
             |times| times <= 1.1,
         );
         Self::goal(
+            "notify, ms, less than 50",
+            median("angelia: notify, ms"),
+            |ms| ms < 50.0,
+        );
+        Self::goal(
             "10,000 endpoints, MB, less than 100",
             median("angelia: 10,000 endpoints, MB"),
             |memory| memory < 100.0,

@@ -1,5 +1,5 @@
 //! The bus beside hermes-bus, with one and the same client, in one run:
-//! `cargo xtask bench bus [--rounds N] [--only throughput|alone|paced|stalled|endpoints]`.
+//! `cargo xtask bench bus [--rounds N] [--only throughput|alone|paced|stalled|notify|endpoints]`.
 //!
 //! - [`daemons`]: ours and theirs, each in a folder of its own.
 //! - [`client`]: sends and receives; asks for `accepted` where the daemon knows it.
@@ -23,7 +23,14 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::figures::Figures;
 
-const PARTS: [&str; 5] = ["throughput", "alone", "paced", "stalled", "endpoints"];
+const PARTS: [&str; 6] = [
+    "throughput",
+    "alone",
+    "paced",
+    "stalled",
+    "notify",
+    "endpoints",
+];
 
 fn main() -> Result<()> {
     let mut rounds = 3;
@@ -54,6 +61,9 @@ fn main() -> Result<()> {
         if wants("stalled") {
             measures::stalled(&mut figures)?;
         }
+    }
+    if wants("notify") {
+        measures::notify(&mut figures)?;
     }
     if wants("endpoints") {
         measures::many_endpoints(&mut figures)?;

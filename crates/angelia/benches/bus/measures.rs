@@ -1,7 +1,9 @@
 //! What is measured.
 
 use std::{
+    fs::File,
     io::Write as _,
+    os::unix::fs::FileExt as _,
     path::Path,
     sync::mpsc::sync_channel,
     thread,
@@ -22,6 +24,7 @@ const WINDOW: usize = 4096;
 const ALONE: usize = 3000;
 const PACED: usize = 300;
 const ENDPOINTS: usize = 10_000;
+const NOTIFIED: usize = 20;
 
 /// One sender, one receiver, as fast as it goes.
 pub(crate) fn throughput(figures: &mut Figures) -> Result<()> {
@@ -119,6 +122,40 @@ pub(crate) fn paced(figures: &mut Figures) -> Result<()> {
         let name = whose.name();
         figures.add(&format!("{name}: 100 msg/s, p50 ms"), at(&samples, 0.50));
         figures.add(&format!("{name}: 100 msg/s, p99 ms"), at(&samples, 0.99));
+        if whose == Whose::Ours {
+            let samples = disk(&daemon, Duration::from_millis(10))?;
+            figures.add("disk: 100 fdatasync/s, p50 ms", at(&samples, 0.50));
+            figures.add("disk: 100 fdatasync/s, p99 ms", at(&samples, 0.99));
+        }
+    }
+    Ok(())
+}
+
+/// What the disk itself takes: as many bytes as a message has, into a file that is there already.
+fn disk(daemon: &Daemon, gap: Duration) -> Result<Vec<f64>> {
+    let file = File::create(daemon.socket().with_file_name("disk"))?;
+    file.write_all_at(&vec![0; 1024 * 1024], 0)?;
+    file.sync_all()?;
+    let mut samples = Vec::with_capacity(PACED);
+    for number in 0..PACED as u64 {
+        let start = Instant::now();
+        file.write_all_at(&[b'x'; 330], number * 330)?;
+        file.sync_data()?;
+        samples.push(start.elapsed().as_secs_f64() * 1e3);
+        thread::sleep(gap.saturating_sub(start.elapsed()));
+    }
+    samples.sort_by(f64::total_cmp);
+    Ok(samples)
+}
+
+/// The whole program, from its start to its end.
+pub(crate) fn notify(figures: &mut Figures) -> Result<()> {
+    let daemon = Daemon::start(Whose::Ours)?;
+    for _ in 0..NOTIFIED {
+        let start = Instant::now();
+        daemon.notify("somebody", "hello")?;
+        let took = start.elapsed().as_secs_f64() * 1e3;
+        figures.add("angelia: notify, ms", took);
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::{http::Client, place::Place};
+use crate::{Place, http::Client};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_angelia");
 

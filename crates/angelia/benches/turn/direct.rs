@@ -20,27 +20,27 @@ const FLAGS: &str = "-p --input-format stream-json --output-format stream-json -
      --include-partial-messages --permission-prompt-tool stdio --permission-mode default \
      --setting-sources user --strict-mcp-config --exclude-dynamic-system-prompt-sections";
 
-/// A running program; killed when dropped.
-pub(crate) struct Direct {
+/// A running program and its pipes; killed when dropped.
+pub(crate) struct Pipes {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
 }
 
-impl Direct {
+impl Pipes {
     #[expect(
         clippy::disallowed_methods,
         reason = "driving a program directly is the purpose"
     )]
-    pub(crate) fn spawn(
+    pub(crate) fn open(
         program: &Path,
+        arguments: &[&str],
         environment: &[(OsString, OsString)],
         folder: &Path,
     ) -> Result<Self> {
         let mut child = Command::new(program)
-            .args(FLAGS.split_whitespace())
-            .args(["--session-id", &Uuid::new_v4().to_string()])
+            .args(arguments)
             .env_clear()
             .envs(environment.iter().cloned())
             .current_dir(folder)
@@ -60,6 +60,49 @@ impl Direct {
         })
     }
 
+    pub(crate) fn write(&mut self, message: &serde_json::Value) -> Result<()> {
+        let mut line = message.to_string();
+        line.push('\n');
+        Ok(self.input.write_all(line.as_bytes())?)
+    }
+
+    /// The first line that contains this.
+    pub(crate) fn read_until(&mut self, wanted: &[u8]) -> Result<&[u8]> {
+        loop {
+            self.line.clear();
+            if self.output.read_until(b'\n', &mut self.line)? == 0 {
+                bail!("the program ended its output");
+            }
+            if contains(&self.line, wanted) {
+                return Ok(&self.line);
+            }
+        }
+    }
+}
+
+impl Drop for Pipes {
+    fn drop(&mut self) {
+        // It may have gone already.
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+/// A running Claude Code.
+pub(crate) struct Direct(Pipes);
+
+impl Direct {
+    pub(crate) fn spawn(
+        program: &Path,
+        environment: &[(OsString, OsString)],
+        folder: &Path,
+    ) -> Result<Self> {
+        let session = Uuid::new_v4().to_string();
+        let mut arguments: Vec<&str> = FLAGS.split_whitespace().collect();
+        arguments.extend(["--session-id", &session]);
+        Pipes::open(program, &arguments, environment, folder).map(Self)
+    }
+
     /// Started and initialised, as a pool would keep it.
     pub(crate) fn start(
         program: &Path,
@@ -68,7 +111,7 @@ impl Direct {
     ) -> Result<Self> {
         let mut this = Self::spawn(program, environment, folder)?;
         this.initialize()?;
-        this.read_until(br#""control_response""#)?;
+        this.0.read_until(br#""control_response""#)?;
         Ok(this)
     }
 
@@ -76,7 +119,7 @@ impl Direct {
     pub(crate) fn initialize(&mut self) -> Result<()> {
         let request = json!({"type": "control_request", "request_id": "first",
             "request": {"subtype": "initialize", "hooks": {}}});
-        self.write(&request)
+        self.0.write(&request)
     }
 
     pub(crate) fn turn(&mut self, prompt: &str) -> Result<Timing> {
@@ -87,40 +130,14 @@ impl Direct {
     pub(crate) fn turn_since(&mut self, begun: Instant, prompt: &str) -> Result<Timing> {
         let message = json!({"type": "user", "message": {"role": "user", "content": prompt},
             "parent_tool_use_id": null, "uuid": Uuid::new_v4()});
-        self.write(&message)?;
-        self.read_until(br#""type":"text_delta""#)?;
+        self.0.write(&message)?;
+        self.0.read_until(br#""type":"text_delta""#)?;
         let first = begun.elapsed();
-        self.read_until(br#""type":"result""#)?;
+        self.0.read_until(br#""type":"result""#)?;
         Ok(Timing {
             first,
             end: begun.elapsed(),
         })
-    }
-
-    fn write(&mut self, message: &serde_json::Value) -> Result<()> {
-        let mut line = message.to_string();
-        line.push('\n');
-        Ok(self.input.write_all(line.as_bytes())?)
-    }
-
-    fn read_until(&mut self, wanted: &[u8]) -> Result<()> {
-        loop {
-            self.line.clear();
-            if self.output.read_until(b'\n', &mut self.line)? == 0 {
-                bail!("the program ended its output");
-            }
-            if contains(&self.line, wanted) {
-                return Ok(());
-            }
-        }
-    }
-}
-
-impl Drop for Direct {
-    fn drop(&mut self) {
-        // It may have gone already.
-        let _gone = self.child.kill();
-        let _gone = self.child.wait();
     }
 }
 

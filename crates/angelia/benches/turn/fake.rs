@@ -7,11 +7,11 @@ use angelia_testkit::programs;
 use anyhow::Result;
 
 use crate::{
+    Place,
     daemon::Daemon,
     direct::Direct,
     http::Client,
     local::Local,
-    place::Place,
     processor,
     report::{self, Report, Series, ms, us},
 };

@@ -11,9 +11,8 @@ use anyhow::Result;
 use uuid::Uuid;
 
 use crate::{
-    Timing,
+    Place, Timing,
     local::Local,
-    place::Place,
     report::{self, Report, Series, ms},
     ungoverned::Ungoverned,
 };

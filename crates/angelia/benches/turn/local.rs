@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use tokio::{runtime::Runtime, task::JoinSet};
 use uuid::Uuid;
 
-use crate::{Timing, place::Place};
+use crate::{Place, Timing};
 
 /// As many as the daemon has on a small machine.
 const WORKERS: usize = 2;
@@ -60,6 +60,18 @@ impl Clock for SystemClock {
 impl Local {
     /// With the agent program of the place and `warm` processes kept waiting.
     pub(crate) fn start(place: &Place, warm: u32) -> Result<Self> {
+        let mut spec = SessionSpec::new("claude", place.work());
+        spec.binary = Some(place.program.clone());
+        spec.warm = warm;
+        let variables = place.variables().into_iter();
+        spec.env = variables
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        Self::start_with(place, spec)
+    }
+
+    /// For sessions of this specification.
+    pub(crate) fn start_with(place: &Place, spec: SessionSpec) -> Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(WORKERS).enable_all().build()?;
         let inside = runtime.enter();
@@ -82,15 +94,8 @@ impl Local {
             tasks: tasks.clone(),
             clock: Arc::clone(&clock),
             current_exe: crate::daemon::PROGRAM.into(),
-            keep_warm: warm > 0,
+            keep_warm: spec.warm > 0,
         };
-        let mut spec = SessionSpec::new("claude", place.work());
-        spec.binary = Some(place.program.clone());
-        spec.warm = warm;
-        let variables = place.variables().into_iter();
-        spec.env = variables
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
         let kinds = angelia_executors::ALL.iter();
         let engine = Engine::new(Parts {
             store: Arc::clone(&store),

@@ -12,11 +12,11 @@ use angelia_testkit::{model_server::ModelServer, real::RealClaude};
 use anyhow::{Context as _, Result};
 
 use crate::{
+    Place,
     daemon::Daemon,
     direct::Direct,
     http::Client,
     local::Local,
-    place::Place,
     report::{self, Report, Series, ms},
 };
 

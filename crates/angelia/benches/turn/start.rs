@@ -11,8 +11,8 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::{
+    Place,
     daemon::{Daemon, PROGRAM},
-    place::Place,
     processor,
     report::{self, Report, Series, ms},
 };

@@ -27,6 +27,10 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Be the daemon: HTTP on loopback and a Unix socket, with agents kept warm.
     Serve(ServeArgs),
+    /// Be an ACP agent over stdin and stdout, for editors.
+    Acp(super::acp::AcpArgs),
+    /// Serve a host application: JSON requests on stdin, one per line, and events on stdout.
+    Bridge(super::bridge::BridgeArgs),
     /// Conversations.
     #[command(subcommand)]
     Sessions(SessionsCommand),
@@ -41,6 +45,11 @@ pub(crate) enum Command {
     Bus(super::bus::BusCommand),
     /// Send one message to an endpoint of the bus, and say what became of it.
     Notify(super::notify::NotifyArgs),
+    /// Our MCP servers and tools in Codex's own configuration.
+    #[command(subcommand)]
+    Codex(super::codex::CodexCommand),
+    /// Be an MCP server over stdin and stdout: delegation, sessions and the bus as tools.
+    Mcp(super::mcp::McpArgs),
     /// Keys for others than you, for the model APIs.
     #[command(subcommand)]
     Keys(KeysCommand),

@@ -50,12 +50,13 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
     let mut agents = 0;
     let local = Local::start(app, "doctor", false).await?;
     for executor in local.engine.executors() {
-        let spec = spec_for(app, executor.name());
-        let health = executor.probe(&spec).await;
-        let finding = agent(&**executor, &health);
-        // The demo agent is always there; it does not make a machine ready.
-        agents += usize::from(finding.ok && health.login != Login::NotNeeded);
-        findings.push(finding);
+        for spec in specs_for(app, executor.name()) {
+            let health = executor.probe(&spec).await;
+            let finding = agent(&**executor, &health);
+            // The demo agent is always there; it does not make a machine ready.
+            agents += usize::from(finding.ok && health.login != Login::NotNeeded);
+            findings.push(finding);
+        }
     }
     local.stop().await;
     if args.json {
@@ -68,7 +69,12 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
 }
 
 /// As the first profile that uses the executor would start it; the default one comes first.
-fn spec_for(app: &App, executor: &str) -> SessionSpec {
+pub(super) fn spec_for(app: &App, executor: &str) -> SessionSpec {
+    specs_for(app, executor).swap_remove(0)
+}
+
+/// The same, and further ones where profiles name further command lines. Never empty.
+fn specs_for(app: &App, executor: &str) -> Vec<SessionSpec> {
     let work = app.home.work();
     let call = Call {
         environment: &app.environment,
@@ -79,12 +85,21 @@ fn spec_for(app: &App, executor: &str) -> SessionSpec {
     };
     let default = app.config.default_profile();
     let others = app.config.profile_names().filter(|name| *name != default);
-    std::iter::once(default)
+    let mut specs: Vec<SessionSpec> = Vec::new();
+    let all = std::iter::once(default)
         .chain(others)
         .filter_map(|profile| app.config.resolve(Some(profile), &call).ok())
         .flatten()
-        .find(|spec| &*spec.executor == executor)
-        .unwrap_or_else(|| SessionSpec::new(executor, &work))
+        .filter(|spec| &*spec.executor == executor);
+    for spec in all {
+        if !specs.iter().any(|known| known.command == spec.command) {
+            specs.push(spec);
+        }
+    }
+    if specs.is_empty() {
+        specs.push(SessionSpec::new(executor, &work));
+    }
+    specs
 }
 
 async fn daemon(app: &Arc<App>) -> Finding {

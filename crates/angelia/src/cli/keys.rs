@@ -21,7 +21,7 @@ use crate::config::{
     without_key,
 };
 
-const RESTART: &str = "`angelia serve` knows it after its next start";
+const SOON: &str = "a running `angelia serve` knows it in a moment";
 
 pub(crate) fn run(
     command: &KeysCommand,
@@ -44,7 +44,7 @@ pub(crate) fn run(
             agent_mode,
             max_cost_usd_per_day,
         } => {
-            not_an_agent(environment)?;
+            not_an_agent(environment, "change who may call")?;
             let wish = Wish {
                 name,
                 profiles,
@@ -54,19 +54,19 @@ pub(crate) fn run(
             add(&config, &file, &wish)
         }
         KeysCommand::Revoke { name } => {
-            not_an_agent(environment)?;
+            not_an_agent(environment, "change who may call")?;
             revoke(&file, name)
         }
     }
 }
 
 /// An agent must not give itself, or anybody, a way in.
-fn not_an_agent(environment: &Environment) -> Result<(), CommandError> {
+pub(super) fn not_an_agent(environment: &Environment, to: &str) -> Result<(), CommandError> {
     let mark = environment.non_empty(mark::VARIABLE);
     if mark.is_none_or(|mark| mark == mark::RELEASED) {
         return Ok(());
     }
-    let message = "an agent's process cannot change who may call";
+    let message = format!("an agent's process cannot {to}");
     Err(CommandError::new(Exit::Failed, message)
         .with_hint("do it yourself, in a terminal that no agent has started"))
 }
@@ -119,7 +119,7 @@ fn add(config: &Config, file: &File<'_>, wish: &Wish<'_>) -> Result<Exit, Comman
         print::note("agents that act on this machine stay closed until `http.agent_mode: true`");
     }
     print::note(&format!(
-        "the key `{}`, shown this once; {RESTART}:",
+        "the key `{}`, shown this once; {SOON}:",
         wish.name
     ));
     print::line(&key)
@@ -134,7 +134,7 @@ fn revoke(file: &File<'_>, name: &str) -> Result<Exit, CommandError> {
         return Err(CommandError::usage(message).with_hint("`angelia keys list` shows them"));
     };
     file.write(&changed, |config| named(config, name).is_none())?;
-    print::note("a running `angelia serve` accepts it until its next start");
+    print::note("a running `angelia serve` refuses it in a moment");
     print::line(&format!("revoked `{name}`"))
 }
 

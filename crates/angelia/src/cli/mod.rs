@@ -5,19 +5,27 @@
 //! - [`run`]: one turn, shown to a person or printed as events.
 //! - [`sessions`], [`turns`]: what has been recorded, and what goes on.
 //! - [`approvals`]: what agents wait for, and the owner's decisions.
+//! - [`acp`]: an ACP agent over stdio, for editors.
+//! - [`bridge`]: JSONL over stdio, for host applications.
 //! - [`bus`]: the message bus.
 //! - [`notify`]: one message to an endpoint, or into a tmux session.
+//! - [`codex`]: what of ours is in Codex's own configuration.
+//! - [`mcp`]: our tools for an MCP client.
 //! - [`keys`]: who else may use the model APIs.
 //! - [`doctor`]: what is installed and what is missing.
 //! - [`config`]: the configuration file.
 
+mod acp;
 mod approvals;
 pub(crate) mod args;
+mod bridge;
 mod bus;
+mod codex;
 mod config;
 mod doctor;
 pub(crate) mod error;
 mod keys;
+mod mcp;
 pub(crate) mod notify;
 mod print;
 mod run;
@@ -105,11 +113,12 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             clap_complete::generate(shell, &mut Cli::command(), "angelia", &mut script);
             return print::bytes(&script);
         }
+        Command::Bridge(args) if args.schema => return bridge::print_schema(),
         Command::Notify(args) | Command::Bus(BusCommand::Send(args)) => return notify::main(args),
         command => command,
     };
     let environment = Environment::capture();
-    crate::log::start(&environment, is_daemon(&command));
+    crate::log::start(&environment, is_talkative(&command));
     if let Command::Config(command) = command {
         return config::run(&command, &environment, cli.config.as_deref());
     }
@@ -130,10 +139,14 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
         match command {
             Command::Run(args) => run::run(&app, args).await,
             Command::Serve(_) => crate::daemon::serve(&app).await,
+            Command::Acp(args) => acp::run(&app, args).await,
+            Command::Bridge(args) => bridge::run(&app, args).await,
             Command::Sessions(command) => sessions::run(&app, command).await,
             Command::Turns(command) => turns::run(&app, command).await,
             Command::Approvals(command) => approvals::run(&app, command).await,
             Command::Bus(command) => bus::run(&app, cli.config.as_deref(), command).await,
+            Command::Codex(command) => codex::run(&app, cli.config.as_deref(), &command).await,
+            Command::Mcp(args) => mcp::run(&app, args).await,
             Command::Doctor(args) => doctor::run(&app, &args).await,
             Command::Config(_)
             | Command::Keys(_)
@@ -151,6 +164,11 @@ fn is_daemon(command: &Command) -> bool {
         command,
         Command::Serve(_) | Command::Bus(BusCommand::Run { .. })
     )
+}
+
+/// Tells on stderr what happens.
+fn is_talkative(command: &Command) -> bool {
+    is_daemon(command) || matches!(command, Command::Bridge(args) if args.verbose)
 }
 
 /// One thread for a command; the daemon serves many at once.

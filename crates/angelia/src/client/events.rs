@@ -28,6 +28,8 @@ pub(crate) struct Events {
     /// Since when there is none.
     lost: Option<Instant>,
     over: bool,
+    /// The turn ends when this is dropped.
+    hold: bool,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,7 @@ impl Events {
         daemon: Daemon,
         turn: TurnId,
         after: Seq,
+        hold: bool,
     ) -> Result<Self, ClientError> {
         let mut events = Self {
             daemon,
@@ -52,6 +55,7 @@ impl Events {
             stream: None,
             lost: None,
             over: false,
+            hold,
         };
         events.connect().await?;
         Ok(events)
@@ -87,7 +91,8 @@ impl Events {
     }
 
     async fn connect(&mut self) -> Result<(), ClientError> {
-        let path = format!("/api/turns/{}/events", self.turn);
+        let hold = if self.hold { "?hold=true" } else { "" };
+        let path = format!("/api/turns/{}/events{hold}", self.turn);
         let request = request(Method::GET, &path).resuming_after(self.seen);
         let sent = timeout(TIMEOUT, self.daemon.send(request)).await;
         let (connection, response) = sent.unwrap_or(Err(ClientError::Silent))?;

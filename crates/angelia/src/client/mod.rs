@@ -54,8 +54,27 @@ pub(crate) struct NewSessionRequest {
     pub(crate) caller_cwd: Option<PathBuf>,
     pub(crate) model: Option<String>,
     pub(crate) name: Option<String>,
+    pub(crate) title: Option<String>,
     #[serde(skip)]
     pub(crate) at_terminal: bool,
+}
+
+/// A turn that is handed on.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DelegatedTurn<'a> {
+    pub(crate) input: &'a str,
+    pub(crate) can_ask: bool,
+    pub(crate) can_park: bool,
+    pub(crate) delegated_by: Option<String>,
+    pub(crate) max_cost_usd: Option<f64>,
+}
+
+/// A turn that a host application asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostTurn<'a> {
+    pub(crate) text: &'a str,
+    /// Under which it is run once.
+    pub(crate) key: Option<&'a str>,
 }
 
 impl Daemon {
@@ -128,9 +147,59 @@ impl Daemon {
         self.call(request).await
     }
 
+    /// Hands in what an agent or another program wants another agent to do.
+    pub(crate) async fn delegate(
+        &self,
+        session: SessionId,
+        task: &DelegatedTurn<'_>,
+    ) -> Result<Accepted, ClientError> {
+        let path = format!("/api/sessions/{session}/turns");
+        self.call(request(Method::POST, &path).json(task)?).await
+    }
+
+    /// Hands in what a host passes on; `true`: it was handed in before, under the same key.
+    pub(crate) async fn submit_for_host(
+        &self,
+        session: SessionId,
+        turn: &HostTurn<'_>,
+    ) -> Result<(Accepted, bool), ClientError> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            input: &'a str,
+            can_ask: bool,
+            can_park: bool,
+        }
+        let path = format!("/api/sessions/{session}/turns");
+        let mut request = request(Method::POST, &path).json(&Body {
+            input: turn.text,
+            can_ask: true,
+            can_park: false,
+        })?;
+        if let Some(key) = turn.key.and_then(|key| key.parse().ok()) {
+            let headers = request.request.headers_mut();
+            headers.insert("idempotency-key", key);
+        }
+        let asked = async {
+            let (mut connection, response) = self.send(request).await?;
+            let repeats = response.headers().contains_key("x-angelia-repeat");
+            let body = connection.read(response.into_body()).await?;
+            self.keep(connection);
+            let accepted = serde_json::from_slice(&body).map_err(ClientError::Odd)?;
+            Ok((accepted, repeats))
+        };
+        tokio::time::timeout(TIMEOUT, asked)
+            .await
+            .unwrap_or(Err(ClientError::Silent))
+    }
+
     /// The events of a turn with a number above `after`.
     pub(crate) async fn events(&self, turn: TurnId, after: Seq) -> Result<Events, ClientError> {
-        Events::open(self.clone(), turn, after).await
+        Events::open(self.clone(), turn, after, false).await
+    }
+
+    /// All events of a turn that ends when nobody follows it here any more.
+    pub(crate) async fn hold(&self, turn: TurnId) -> Result<Events, ClientError> {
+        Events::open(self.clone(), turn, 0, true).await
     }
 
     /// A turn as it is now.

@@ -135,6 +135,11 @@ impl Home {
         self.run().join("owners")
     }
 
+    /// Which agent works for which session.
+    pub(crate) fn bindings(&self) -> PathBuf {
+        self.run().join("agents")
+    }
+
     pub(crate) fn work(&self) -> PathBuf {
         self.dir.join("work")
     }

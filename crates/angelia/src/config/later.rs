@@ -6,11 +6,7 @@ use super::{node::Origin, problem::Problem};
 
 /// Path (with `*` for a name, and `: value` where only a value is meant), and what it belongs to.
 const LATER: &[(&str, &str)] = &[
-    ("profiles.*.executor: acp", "further executors"),
     ("profiles.*.executor: native", "further executors"),
-    ("profiles.*.command", "further executors"),
-    ("profiles.*.delegate_to", "delegation"),
-    ("executors.acp", "further executors"),
     ("executors.native", "further executors"),
 ];
 

@@ -78,6 +78,8 @@ impl Config {
                 let warnings = hermes::warnings(&tree, environment);
                 let config = Self::complete(file, tree, warnings);
                 problems = config.check_fallbacks();
+                problems.extend(config.check_commands());
+                problems.extend(config.check_delegates(environment.home().as_deref()));
                 if problems.is_empty() {
                     return Ok(config);
                 }

@@ -8,13 +8,16 @@
 //!   from it).
 //! - [`types`]: the keys, their types, defaults and descriptions; [`later`]: the keys that are
 //!   refused for now.
-//! - [`fallback`]: which profile takes over from which.
+//! - [`fallback`]: which profile takes over from which; [`delegates`]: which hands work to which;
+//!   [`commands`]: which have a command line.
 //! - [`edit`]: keys, written into the file its owner keeps.
 //! - [`hermes`]: the block and the variables that people bring from there.
 //! - [`plano`]: the variables of its bridge.
 //! - [`resolve`]: profile and call → launch specification, its clocks and budgets by [`limits`].
 //! - [`show`], [`template`], [`schema`](mod@schema): what `angelia config …` prints.
 
+mod commands;
+mod delegates;
 mod edit;
 mod environment;
 mod fallback;
@@ -47,4 +50,4 @@ pub(crate) use problem::ConfigErrors;
 pub(crate) use resolve::{Call, ResolveError};
 pub(crate) use schema::schema;
 pub(crate) use template::initial_file;
-pub(crate) use types::{ApiKey, KeyFields, KeyHash, KeyProfiles, is_key_name};
+pub(crate) use types::{ApiKey, KeyFields, KeyHash, KeyProfiles, Period, is_key_name};

@@ -138,8 +138,10 @@ impl Config {
         spec.model = profile.model.as_deref().map(Arc::from);
         spec.trust = subject.trust();
         spec.system = subject.system_prompt()?;
-        spec.permissions = subject.permissions();
+        spec.permissions = permissions(profile);
         spec.binary = subject.binary()?;
+        let command = profile.command.as_ref();
+        spec.command = command.map_or_else(Vec::new, |line| line.0.clone());
         spec.env = subject.env();
         spec.env_pass = profile.env_pass.iter().map(|name| name.0.clone()).collect();
         spec.billing = profile.billing.into();
@@ -235,14 +237,6 @@ impl Subject<'_> {
         })
     }
 
-    fn permissions(&self) -> Permissions {
-        Permissions {
-            level: self.profile.permissions.into(),
-            allowed: patterns(&self.profile.allowed_tools),
-            disallowed: patterns(&self.profile.disallowed_tools),
-        }
-    }
-
     fn binary(&self) -> Result<Option<PathBuf>, ResolveError> {
         let Some(binary) = &self.profile.binary else {
             return Ok(None);
@@ -266,6 +260,14 @@ impl Subject<'_> {
             profile: self.name.clone(),
             key,
         })
+    }
+}
+
+pub(super) fn permissions(profile: &Profile) -> Permissions {
+    Permissions {
+        level: profile.permissions.into(),
+        allowed: patterns(&profile.allowed_tools),
+        disallowed: patterns(&profile.disallowed_tools),
     }
 }
 

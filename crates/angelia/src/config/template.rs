@@ -35,7 +35,7 @@ pub(crate) fn initial_file() -> String {
             "executors" => {
                 text.push('\n');
                 comment(&field.about, 0, &mut text);
-                text.push_str("executors:\n  #claude: {}\n  #codex: {}\n");
+                text.push_str("executors:\n  #claude: {}\n  #codex: {}\n  #acp: {}\n");
             }
             "sessions" => {
                 text.push('\n');

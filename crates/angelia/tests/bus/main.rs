@@ -7,7 +7,9 @@
 )]
 
 mod killed;
+mod listening;
 mod real_hermes;
 mod service;
 mod serving;
 mod stage;
+mod stopping;

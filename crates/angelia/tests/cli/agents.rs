@@ -41,7 +41,7 @@ pub(crate) fn command_line(pid: u32) -> String {
 }
 
 /// As the mark names a home: by the hash of where it is.
-fn home_id(machine: &Machine) -> String {
+pub(crate) fn home_id(machine: &Machine) -> String {
     use std::fmt::Write as _;
     let path = fs::canonicalize(machine.home()).unwrap();
     let digest = Sha256::digest(path.as_os_str().as_bytes());

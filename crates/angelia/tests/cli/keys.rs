@@ -117,3 +117,27 @@ fn an_address_that_others_reach_needs_keys() {
     let ran = serving.stop();
     assert!(ran.stderr.contains("unencrypted"), "{}", ran.stderr);
 }
+
+#[test]
+fn keys_come_and_go_while_the_daemon_runs() {
+    let machine = Machine::new();
+    let serving = machine.serve();
+    let key = key_of(&machine, &["late"]);
+    let bearer = format!("authorization: Bearer {key}\r\n");
+    let answers = |expected: u16| {
+        let status = || http::ask_tcp(&machine, "/v1/models", &bearer).status;
+        crate::stage::until("the keys are read again", || status() == expected);
+    };
+    answers(200);
+    // A broken file takes nobody's key away, and gives none.
+    let text = fs::read_to_string(machine.home().join("config.yaml")).unwrap();
+    machine.configure("http: [");
+    crate::stage::until("the daemon has seen it", || {
+        let said = serving.running.stderr();
+        said.contains("the keys stay as they are")
+    });
+    answers(200);
+    machine.configure(&text);
+    machine.angelia(&["keys", "revoke", "late"]).is(0);
+    answers(401);
+}

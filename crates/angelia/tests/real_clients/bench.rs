@@ -23,6 +23,19 @@ pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEU
 /// For a whole script: some of them start ten agents.
 const PATIENCE: Duration = Duration::from_mins(6);
 
+/// What a bench has besides the usual.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct More<'a> {
+    /// Lines of `executors.claude`.
+    pub(crate) claude: &'a str,
+    /// Lines of `http`.
+    pub(crate) http: &'a str,
+    /// Other blocks of the configuration.
+    pub(crate) blocks: &'a str,
+    /// Variables of the daemon.
+    pub(crate) variables: &'a [(&'a str, &'a str)],
+}
+
 pub(crate) struct Bench {
     pub(crate) machine: Machine,
     pub(crate) server: ModelServer,
@@ -31,8 +44,15 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(claude: &RealClaude) -> Self {
+        Self::with(claude, More::default())
+    }
+
+    pub(crate) fn with(claude: &RealClaude, more: More<'_>) -> Self {
         let server = ModelServer::start().unwrap();
-        let machine = Machine::with_shell();
+        let mut machine = Machine::with_shell();
+        for (name, value) in more.variables {
+            machine.set(name, *value);
+        }
         let run = machine.place.root().join("run");
         machine.configure(&format!(
             "executors:
@@ -48,12 +68,15 @@ impl Bench {
       DISABLE_TELEMETRY: '1'
       DISABLE_AUTOUPDATER: '1'
       DISABLE_ERROR_REPORTING: '1'
-http:
+{}http:
   disconnect_grace: 1s
-",
+{}{}",
             claude.path.display(),
             server.base_url(),
-            run.display()
+            run.display(),
+            more.claude,
+            more.http,
+            more.blocks
         ));
         let serving = machine.serve();
         Self {

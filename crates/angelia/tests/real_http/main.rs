@@ -7,7 +7,6 @@
     reason = "a test fails by panicking"
 )]
 
-#[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/agents.rs"]
 mod agents;
 #[expect(dead_code, reason = "shared with the tests of real clients")]
@@ -15,6 +14,7 @@ mod agents;
 mod bench;
 mod files;
 mod forms;
+mod plano;
 mod post;
 mod sessions;
 #[expect(dead_code, reason = "shared with the tests of the commands")]

@@ -43,14 +43,25 @@ pub(crate) fn post(bench: &Bench, body: &Value) -> Answer {
 }
 
 pub(crate) fn post_to(bench: &Bench, path: &str, body: &Value) -> Answer {
+    request(bench, "POST", path, "", body)
+}
+
+/// With headers of the test's choice.
+pub(crate) fn request(
+    bench: &Bench,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &Value,
+) -> Answer {
     let url = bench.url();
     let address = url.strip_prefix("http://").unwrap();
     let (body, key) = (body.to_string(), bench.key());
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     let request = format!(
-        "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nx-api-key: {key}\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nx-api-key: {key}\r\n\
+         {headers}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();

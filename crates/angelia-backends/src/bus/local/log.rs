@@ -9,7 +9,7 @@ use std::{
 use super::{
     record::{HEAD, Record, Stored},
     recover::{Recovered, Sealed},
-    segment::{HEADER, Segment},
+    segment::{HEADER, LARGE, SMALL, Segment},
     supply::Supply,
 };
 use crate::bus::index::Place;
@@ -30,7 +30,7 @@ impl Log {
         let mut supply = Supply::new(folder, recovered.next_segment);
         let active = match recovered.active {
             Some(active) => active,
-            None => Segment::new(supply.next(0)?, HEADER as u64, 0),
+            None => Segment::new(supply.first()?, HEADER as u64, 0),
         };
         Ok(Self {
             folder: folder.to_path_buf(),
@@ -117,7 +117,24 @@ impl Log {
     /// Removes the oldest segment.
     pub(super) fn retire_oldest(&mut self) {
         if let Some(oldest) = self.sealed.pop_front() {
-            self.supply.retire(oldest.number, oldest.size);
+            let is_busy = self.active.is_busy();
+            self.supply.retire(oldest.number, oldest.size, is_busy);
+        }
+    }
+
+    /// Sees to the next segment in good time. Not in the way of a commit: returns at once.
+    pub(super) fn prepare(&mut self) {
+        let is_busy = self.active.is_busy();
+        // A large one takes long to make, and at such a pace it is needed soon.
+        if self.active.is_half_full() || is_busy && self.active.size >= LARGE {
+            self.supply.prepare(if is_busy { LARGE } else { SMALL });
+        }
+    }
+
+    /// A quiet bus keeps nothing that it may never need.
+    pub(super) fn rest(&mut self) {
+        if !self.active.is_busy() {
+            self.supply.rest();
         }
     }
 }

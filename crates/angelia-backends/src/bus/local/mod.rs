@@ -16,7 +16,7 @@ mod writer;
 
 use std::{
     fs::{DirBuilder, File, OpenOptions, TryLockError},
-    io,
+    io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -84,14 +84,19 @@ impl LocalBus {
 
 /// `None`: somebody else has it.
 fn take_lock(path: &Path) -> io::Result<Option<File>> {
-    let file = OpenOptions::new()
+    let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
         .open(path)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => {
+            // For whoever wants to know which process that is.
+            file.set_len(0)?;
+            writeln!(file, "{}", std::process::id())?;
+            Ok(Some(file))
+        }
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
     }

@@ -14,7 +14,7 @@ use super::{
 use crate::bus::{index::Place, shared::lock};
 
 /// Below this nothing is copied.
-const SMALL: u64 = 32 * 1024 * 1024;
+const SMALL: u64 = 16 * 1024 * 1024;
 
 /// Segments that only serve to recognise repeats after a start are kept up to this.
 const FOR_REPEATS: u64 = 128 * 1024 * 1024;

@@ -6,18 +6,25 @@ use std::{
     io,
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use uuid::Uuid;
 
 use super::record::{Encoder, HEAD, Record};
 
-/// A message larger than this has a segment of its own.
-pub(super) const SEGMENT: u64 = 8 * 1024 * 1024;
+/// What a quiet bus writes to.
+pub(super) const SMALL: u64 = 1024 * 1024;
+
+/// What a busy one writes to. A message larger than this has a segment of its own.
+pub(super) const LARGE: u64 = 8 * 1024 * 1024;
 
 /// Magic, number, seed.
 pub(super) const HEADER: usize = 24;
 const MAGIC: &[u8; 8] = b"ANGBUS\x00\x01";
+
+/// Bytes per second from which on a bus is busy.
+const BUSY: u64 = 512 * 1024;
 
 /// Room for the record that ends a segment.
 const END: u64 = HEAD as u64 + 1;
@@ -33,6 +40,8 @@ pub(super) struct Segment {
     file: File,
     /// The encoder's link at `end`.
     link: u32,
+    /// When it became ours, and where it ended then.
+    begun: (Instant, u64),
 }
 
 impl Segment {
@@ -48,7 +57,20 @@ impl Segment {
             },
             file: made.file,
             link,
+            begun: (Instant::now(), end),
         }
+    }
+
+    /// Is it being filled at the pace of a burst?
+    pub(super) fn is_busy(&self) -> bool {
+        let (begun, start) = self.begun;
+        let least = Duration::from_millis(50);
+        let filled = Duration::from_micros((self.end - start) * 1_000_000 / BUSY);
+        begun.elapsed().max(least) < filled
+    }
+
+    pub(super) fn is_half_full(&self) -> bool {
+        self.end > self.size / 2
     }
 
     /// Is there room for this many more bytes, and for the end?
@@ -116,29 +138,43 @@ impl Spare {
     /// Only its length: made at once, and a little slower to write to.
     pub(super) fn empty(folder: &Path, size: u64) -> io::Result<Self> {
         let path = folder.join(format!("{}.new", Uuid::new_v4().simple()));
-        let file = create(&path)?;
-        file.set_len(size)?;
-        Ok(Self { file, path, size })
+        Self::at(path, size)
     }
 
-    /// Full of zeros, or of something old, if there is a file that is not wanted any more.
-    pub(super) fn filled(folder: &Path, old: Option<PathBuf>) -> io::Result<Self> {
-        if let Some(path) = old {
-            let file = create(&path)?;
-            file.set_len(SEGMENT)?;
-            return Ok(Self {
-                file,
-                path,
-                size: SEGMENT,
-            });
+    fn at(path: PathBuf, size: u64) -> io::Result<Self> {
+        let file = create(&path)?;
+        let sized = file.set_len(size);
+        Self { file, path, size }.or_nothing(sized)
+    }
+
+    /// Full of zeros, and synced.
+    pub(super) fn filled(folder: &Path, size: u64) -> io::Result<Self> {
+        let spare = Self::empty(folder, size)?;
+        let fill = || -> io::Result<()> {
+            let zeros = vec![0; 256 * 1024];
+            for offset in (0..size).step_by(zeros.len()) {
+                spare.file.write_all_at(&zeros, offset)?;
+            }
+            spare.file.sync_all()
+        };
+        let filled = fill();
+        spare.or_nothing(filled)
+    }
+
+    /// A file that is not wanted any more, full of something old.
+    pub(super) fn used(path: PathBuf, size: u64) -> io::Result<Self> {
+        Self::at(path, size)
+    }
+
+    /// A file that could not be made does not stay.
+    fn or_nothing(self, done: io::Result<()>) -> io::Result<Self> {
+        match done {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                let _gone = fs::remove_file(&self.path);
+                Err(error)
+            }
         }
-        let spare = Self::empty(folder, SEGMENT)?;
-        let zeros = vec![0; 256 * 1024];
-        for offset in (0..SEGMENT).step_by(zeros.len()) {
-            spare.file.write_all_at(&zeros, offset)?;
-        }
-        spare.file.sync_all()?;
-        Ok(spare)
     }
 
     /// From now on it is a segment. Its header is synced with what is written first.
@@ -157,10 +193,6 @@ impl Spare {
             seed,
             file: self.file,
         })
-    }
-
-    pub(super) fn remove(self) {
-        let _gone = fs::remove_file(self.path);
     }
 }
 

@@ -73,7 +73,9 @@ impl Writer {
                 let now = self.clock.now().as_millisecond();
                 lock(&self.index).expire_all(now);
                 self.repeats.tick(now);
+                self.log.rest();
             }
+            self.log.prepare();
             self.reclaim();
         }
     }

@@ -11,11 +11,12 @@ use std::{
 
 use angelia_core::model::{
     Billing, CallerTool, Mode, PermissionLevel, Permissions, SessionSpec, SystemPrompt,
-    ToolPattern, ToolSet,
+    ToolPattern, ToolSet, TurnId,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 use super::{
     content_json::MessageBody,
@@ -53,6 +54,8 @@ struct SpecBody<'a> {
     system: SystemBody<'a>,
     #[serde(borrow)]
     history: Vec<MessageBody<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    history_until: Option<Uuid>,
     #[serde(borrow)]
     caller_tools: Vec<CallerToolBody<'a>>,
     #[serde(borrow)]
@@ -153,6 +156,7 @@ impl<'a> SpecBody<'a> {
             trust: spec.trust,
             system: SystemBody::of(&spec.system),
             history: spec.history.iter().map(MessageBody::of).collect(),
+            history_until: spec.history_until.map(TurnId::as_uuid),
             caller_tools: spec.caller_tools.iter().map(CallerToolBody::of).collect(),
             output_schema: spec.output_schema.as_deref(),
             permissions: PermissionsBody::of(&spec.permissions),
@@ -194,6 +198,7 @@ impl<'a> SpecBody<'a> {
                 .into_iter()
                 .map(MessageBody::into_message)
                 .collect::<Result<_, _>>()?,
+            history_until: self.history_until.map(TurnId::from_uuid),
             caller_tools: self
                 .caller_tools
                 .into_iter()

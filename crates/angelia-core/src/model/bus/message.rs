@@ -76,8 +76,16 @@ impl Message {
 
     /// Whatever the envelope holds, something can be said about it.
     pub fn content(&self) -> MessageContent {
-        let envelope: Map<String, Value> =
-            serde_json::from_slice(&self.envelope).unwrap_or_default();
+        let Ok(envelope) = serde_json::from_slice::<Map<String, Value>>(&self.envelope) else {
+            // Too deep, or with half a character in it: shown as it is rather than not at all.
+            return MessageContent {
+                kind: None,
+                text: String::from_utf8_lossy(&self.envelope).into_owned(),
+                channel: None,
+                ts: 0.0,
+                body: Value::Null,
+            };
+        };
         let body = envelope.get("body").cloned().unwrap_or(Value::Null);
         let field = |name: &str| body.get(name)?.as_str().map(str::to_owned);
         let text = match &body {
@@ -127,6 +135,6 @@ mod tests {
             envelope: Bytes::from_static(b"not json"),
             ..with_body("1")
         };
-        assert_eq!(odd.content().text, "");
+        assert_eq!(odd.content().text, "not json");
     }
 }

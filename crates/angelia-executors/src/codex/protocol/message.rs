@@ -5,39 +5,31 @@
 
 use std::{borrow::Cow, fmt};
 
+pub use angelia_wire::jsonrpc::METHOD_NOT_FOUND;
+use angelia_wire::jsonrpc::{DecodeError, ErrorObject, Id, Incoming, decode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::lenient::{Soft, Text};
 
-/// What no method, or no answer, is there for.
-pub const METHOD_NOT_FOUND: i64 = -32601;
-
-/// The server's name for one of its requests: a number or a string, kept as it is spelled.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RequestId(Box<str>);
+/// The server's name for one of its requests: a number or a string.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct RequestId(Id<'static>);
 
 impl RequestId {
     /// `None`: neither a number nor a string, so nothing can be answered.
     pub fn of(raw: &RawValue) -> Option<Self> {
-        let text = raw.get();
-        let first = text.bytes().next()?;
-        (first == b'"' || first == b'-' || first.is_ascii_digit()).then(|| Self(text.into()))
+        let id: Id<'_> = serde_json::from_str(raw.get()).ok()?;
+        Some(Self(id.into_owned()))
     }
 }
 
 /// As JSON, so that `1` and `"1"` stay apart.
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Serialize for RequestId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match serde_json::from_str::<&RawValue>(&self.0) {
-            Ok(raw) => raw.serialize(serializer),
-            Err(_) => serializer.serialize_none(),
+        match &self.0 {
+            Id::Number(number) => number.fmt(f),
+            Id::Text(text) => fmt::Debug::fmt(text, f),
         }
     }
 }
@@ -48,6 +40,15 @@ impl Serialize for RequestId {
 pub struct RpcError {
     pub code: i64,
     pub message: String,
+}
+
+impl From<ErrorObject<'_>> for RpcError {
+    fn from(error: ErrorObject<'_>) -> Self {
+        Self {
+            code: error.code,
+            message: error.message.into_owned(),
+        }
+    }
 }
 
 /// One line, borrowed.
@@ -74,62 +75,37 @@ pub enum Message<'a> {
 impl<'a> Message<'a> {
     /// `None`: not JSON.
     pub fn parse(line: &'a str) -> Option<Self> {
-        let raw: &RawValue = serde_json::from_str(line).ok()?;
-        let Ok(head) = serde_json::from_str::<Head<'a>>(line) else {
-            return Some(Self::Unknown(raw));
+        let unknown = || serde_json::from_str(line).ok().map(Self::Unknown);
+        let incoming = match decode(line.as_bytes()) {
+            Ok(incoming) => incoming,
+            Err(DecodeError::NotJson) => return None,
+            Err(DecodeError::NotAMessage | DecodeError::BadId) => return unknown(),
         };
-        let params = head.params.unwrap_or(RawValue::NULL);
-        let id = head.id;
-        Some(match (head.method.0, id, head.result, head.error) {
-            (Some(Text(method)), None, ..) => Self::Notification { method, params },
-            (Some(Text(method)), Some(id), ..) => match RequestId::of(id) {
-                Some(id) => Self::Request { id, method, params },
-                None => Self::Notification { method, params },
+        Some(match incoming {
+            Incoming::Request { id, method, params } => Self::Request {
+                id: RequestId(id.into_owned()),
+                method,
+                params: params.unwrap_or(RawValue::NULL),
             },
-            (None, Some(id), result, error) => {
-                let Ok(id) = id.get().parse() else {
-                    return Some(Self::Unknown(raw));
+            Incoming::Notification { method, params } => Self::Notification {
+                method,
+                params: params.unwrap_or(RawValue::NULL),
+            },
+            Incoming::Response { id, result } => {
+                let Some(id) = id.as_ref().and_then(ours) else {
+                    return unknown();
                 };
-                let result = match error {
-                    Some(error) => Err(error.into()),
-                    None => Ok(result.unwrap_or(RawValue::NULL)),
-                };
+                let result = result.map_err(Into::into);
                 Self::Response { id, result }
             }
-            _ => Self::Unknown(raw),
         })
     }
 }
 
-#[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(borrow, default)]
-    method: Soft<Text<'a>>,
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<ErrorBody<'a>>,
-}
-
-#[derive(Deserialize)]
-struct ErrorBody<'a> {
-    #[serde(default)]
-    code: Soft<i64>,
-    #[serde(borrow, default)]
-    message: Soft<Text<'a>>,
-}
-
-impl From<ErrorBody<'_>> for RpcError {
-    fn from(body: ErrorBody<'_>) -> Self {
-        let message = body.message.as_str().unwrap_or("refused without a reason");
-        Self {
-            code: body.code.get().unwrap_or(0),
-            message: message.to_owned(),
-        }
+fn ours(id: &Id<'_>) -> Option<u64> {
+    match id {
+        Id::Number(number) => (*number).try_into().ok(),
+        Id::Text(_) => None,
     }
 }
 

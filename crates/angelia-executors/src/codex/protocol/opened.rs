@@ -23,6 +23,8 @@ pub struct Opened {
     pub provider: Option<Arc<str>>,
     /// The profile of permissions that is in force.
     pub permissions: Option<Arc<str>>,
+    /// Files of this machine whose words are put before the conversation.
+    pub instructions: Vec<Arc<str>>,
 }
 
 impl Opened {
@@ -47,6 +49,8 @@ impl Opened {
             model_provider: Soft<Text<'a>>,
             #[serde(borrow, default)]
             active_permission_profile: Soft<Profile<'a>>,
+            #[serde(borrow, default)]
+            instruction_sources: Soft<Vec<Text<'a>>>,
         }
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -79,7 +83,9 @@ impl Opened {
             &body.session_id,
             &body.id,
         ]);
+        let instructions = body.instruction_sources.0.unwrap_or_default();
         Some(Self {
+            instructions: instructions.iter().map(|path| (*path.0).into()).collect(),
             thread: id?,
             model: first(&[&body.model, &thread.model]),
             provider: first(&[&body.model_provider, &thread.model_provider]),

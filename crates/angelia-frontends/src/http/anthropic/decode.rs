@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    super::dialect::{Ask, Output, Refused, json},
+    super::dialect::{Ask, Output, Refused, json, stop_words},
     Messages, NotRead,
     blocks::{self, wrong},
     tools,
@@ -39,12 +39,6 @@ pub(super) fn read(request: Request<'_>) -> Result<(Ask, Messages), Refused> {
     if request.max_tokens == Some(0) {
         return Err(wrong("max_tokens", "this must be at least 1"));
     }
-    if request.stop_sequences.is_some_and(|all| !all.is_empty()) {
-        return Err(wrong(
-            "stop_sequences",
-            "the agent cannot be stopped by words of its answer; leave them out",
-        ));
-    }
     if request.compaction.is_some() {
         return Err(wrong(
             "compaction",
@@ -67,6 +61,7 @@ pub(super) fn read(request: Request<'_>) -> Result<(Ask, Messages), Refused> {
         tool_choice,
         output,
         max_tokens: request.max_tokens,
+        stop: stop_words(request.stop_sequences.unwrap_or_default(), "stop_sequences")?,
         stream: request.stream.unwrap_or(false),
         previous: None,
         is_utility: false,

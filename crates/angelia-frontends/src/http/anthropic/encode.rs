@@ -1,5 +1,7 @@
 //! Answers in the words of the Messages API: a stream of events, or one message.
 
+use std::sync::Arc;
+
 use angelia_core::model::Usage;
 use axum::http::StatusCode;
 use serde_json::value::RawValue;
@@ -246,11 +248,15 @@ fn ending(stop: &Stop) -> wire::Ending {
         Stop::Calls => "tool_use",
         Stop::Partial => "pause_turn",
         Stop::MaxTokens => "max_tokens",
+        Stop::Word(_) => "stop_sequence",
         Stop::Refusal => "refusal",
     };
     wire::Ending {
         stop_reason: Some(reason),
-        stop_sequence: None,
+        stop_sequence: match stop {
+            Stop::Word(word) => Some(Arc::clone(word)),
+            _ => None,
+        },
     }
 }
 

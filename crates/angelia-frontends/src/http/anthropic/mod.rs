@@ -10,7 +10,7 @@ mod decode;
 mod encode;
 mod errors;
 mod tools;
-mod wire;
+pub(super) mod wire;
 
 use std::sync::Arc;
 

@@ -3,59 +3,81 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
+use super::super::openapi::shapes;
+
 /// What is not named here is accepted and has no effect.
-#[derive(Debug, Deserialize)]
-pub(super) struct Request<'a> {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "MessagesRequest")]
+pub(in crate::http) struct Request<'a> {
+    #[schemars(required, length(min = 1))]
     pub(super) model: Option<Arc<str>>,
     #[serde(borrow)]
+    #[schemars(required, length(min = 1))]
     pub(super) messages: Option<Vec<RequestMessage<'a>>>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::texts")]
     pub(super) system: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::tools")]
     pub(super) tools: Option<Vec<&'a RawValue>>,
     pub(super) tool_choice: Option<Choice>,
     #[serde(borrow)]
     pub(super) output_config: Option<OutputConfig<'a>>,
     /// What `output_config.format` was called before.
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::format")]
     pub(super) output_format: Option<&'a RawValue>,
+    #[schemars(range(min = 1))]
     pub(super) max_tokens: Option<u64>,
-    pub(super) stop_sequences: Option<Vec<IgnoredAny>>,
+    /// The answer ends before the first of them.
+    #[schemars(length(max = 64))]
+    pub(super) stop_sequences: Option<Vec<Arc<str>>>,
     pub(super) stream: Option<bool>,
     pub(super) thread: Option<Thread>,
+    /// Refused.
+    #[schemars(skip)]
     pub(super) compaction: Option<IgnoredAny>,
     /// Its forms differ from model to model: read only as far as it can be.
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::thinking")]
     pub(super) thinking: Option<&'a RawValue>,
 }
 
 /// The vendor keeps conversations for some minutes, so that a caller need not send them again.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Thread {
     #[serde(rename = "type")]
     pub(super) kind: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "MessagesRequestMessage")]
 pub(super) struct RequestMessage<'a> {
+    #[schemars(extend("enum" = ["user", "assistant", "system", "developer"]))]
     pub(super) role: Arc<str>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::blocks")]
     pub(super) content: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "MessagesToolChoice")]
 pub(super) struct Choice {
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["auto", "any", "tool", "none"]))]
     pub(super) kind: String,
     pub(super) name: Option<Arc<str>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "MessagesOutputConfig")]
 pub(super) struct OutputConfig<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::format")]
     pub(super) format: Option<&'a RawValue>,
 }
 
@@ -98,8 +120,9 @@ impl Event<'_> {
 }
 
 /// A whole answer, or the beginning of one.
-#[derive(Debug, Serialize)]
-pub(super) struct Message<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Message")]
+pub(in crate::http) struct Message<'a> {
     pub(super) id: String,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
@@ -111,8 +134,9 @@ pub(super) struct Message<'a> {
     pub(super) usage: Usage,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[schemars(rename = "MessageBlock")]
 pub(super) enum Block<'a> {
     Text {
         text: &'a str,
@@ -124,6 +148,7 @@ pub(super) enum Block<'a> {
     ToolUse {
         id: &'a str,
         name: &'a str,
+        #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
         input: &'a RawValue,
     },
 }
@@ -138,14 +163,14 @@ pub(super) enum Delta<'a> {
     InputJsonDelta { partial_json: &'a str },
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub(super) struct Ending {
     pub(super) stop_reason: Option<&'static str>,
-    /// Always null: stop sequences are refused.
-    pub(super) stop_sequence: Option<&'static str>,
+    pub(super) stop_sequence: Option<Arc<str>>,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "MessageUsage")]
 #[expect(clippy::struct_field_names, reason = "the API's own names")]
 pub(super) struct Usage {
     pub(super) input_tokens: u64,
@@ -154,14 +179,16 @@ pub(super) struct Usage {
     pub(super) output_tokens: u64,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct ErrorBody {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MessagesError")]
+pub(in crate::http) struct ErrorBody {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     pub(super) error: ErrorDetail,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MessagesErrorDetail")]
 pub(super) struct ErrorDetail {
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
@@ -170,14 +197,16 @@ pub(super) struct ErrorDetail {
     pub(super) details: Option<Details>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MessagesErrorDetails")]
 pub(super) struct Details {
     pub(super) error_code: &'static str,
 }
 
 /// The answer of `count_tokens`.
-#[derive(Debug, Serialize)]
-pub(super) struct Count {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TokenCount")]
+pub(in crate::http) struct Count {
     pub(super) input_tokens: u64,
     /// Not the vendor's count.
     pub(super) estimated: bool,

@@ -15,6 +15,7 @@ use super::{
     super::{
         ApiError, ApiState, Caller,
         body::{JsonBody, QueryOf},
+        openapi::shapes,
         resources::{Approval, List},
     },
     Id,
@@ -40,7 +41,7 @@ pub(super) async fn list(
 pub(in crate::http) struct DecisionBody {
     /// `once`, `session`, `deny` or `stop`.
     #[serde(deserialize_with = "verdict")]
-    #[schemars(with = "String")]
+    #[schemars(schema_with = "shapes::verdict")]
     verdict: Verdict,
     #[serde(default)]
     note: Option<Arc<str>>,

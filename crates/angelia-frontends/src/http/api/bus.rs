@@ -22,6 +22,7 @@ use axum::{
 };
 use bytes::BytesMut;
 use futures_util::{Stream, stream};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::to_raw_value};
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -57,9 +58,10 @@ fn bus(state: &ApiState) -> Result<&BusApi, ApiError> {
     })
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MessageBody {
+#[schemars(rename = "BusMessage")]
+pub(in crate::http) struct MessageBody {
     to: String,
     /// As claimed: who asks over HTTP holds no endpoint's name.
     from: Option<String>,
@@ -73,8 +75,9 @@ pub(super) struct MessageBody {
     body: Option<Value>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Accepted {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BusAccepted")]
+pub(in crate::http) struct Accepted {
     id: String,
     status: &'static str,
     /// Nobody listens under that name now.
@@ -160,8 +163,9 @@ fn refused(refusal: &Refusal) -> ApiError {
     ApiError::new(status, kind, refusal.to_string())
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Endpoint {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BusEndpoint")]
+pub(in crate::http) struct Endpoint {
     /// Its name.
     id: String,
     listening: bool,

@@ -17,6 +17,7 @@ use axum::{
 };
 use bytes::BytesMut;
 use futures_util::{Stream, stream};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
@@ -34,10 +35,15 @@ const HEADERS: [(HeaderName, &str); 3] = [
     (HeaderName::from_static("x-accel-buffering"), "no"),
 ];
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EventsQuery {
+pub(in crate::http) struct EventsQuery {
+    /// Those after this number.
+    #[schemars(extend("maximum" = Seq::MAX))]
     after: Option<Seq>,
+    /// Whoever follows is the only one who wants the turn: it is interrupted when they go.
+    #[serde(default)]
+    hold: bool,
 }
 
 pub(super) async fn events(
@@ -57,7 +63,11 @@ pub(super) async fn events(
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
-    let body = Body::from_stream(encoded(watch, first));
+    let held = query.hold.then(|| Held {
+        state: Arc::clone(&state),
+        turn,
+    });
+    let body = Body::from_stream(encoded(watch, first, held));
     Ok((HEADERS, body).into_response())
 }
 
@@ -79,16 +89,34 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
     }
 }
 
+/// A turn that lasts no longer than somebody follows it.
+struct Held {
+    state: Arc<ApiState>,
+    turn: TurnId,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let (engine, turn) = (self.state.engine.clone(), self.turn);
+        self.state.tasks.spawn(async move {
+            // Over already is as good.
+            let _over = engine.interrupt(turn, false).await;
+        });
+    }
+}
+
 /// What there is, as it comes; a comment when nothing comes for a while.
 fn encoded(
     watch: Watch,
     first: Option<EventBatch>,
+    held: Option<Held>,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> {
-    stream::try_unfold((watch, first), |(mut watch, first)| async move {
+    let seed = (watch, first, held);
+    stream::try_unfold(seed, |(mut watch, first, held)| async move {
         let mut out = BytesMut::new();
         if let Some(batch) = first {
             encode(&batch, &mut out);
-            return Ok(Some((out.freeze(), (watch, None))));
+            return Ok(Some((out.freeze(), (watch, None, held))));
         }
         match tokio::time::timeout(KEEP_ALIVE, watch.next()).await {
             Ok(Ok(Some(batch))) => encode(&batch, &mut out),
@@ -97,7 +125,7 @@ fn encoded(
             Ok(Err(error)) => return Err(error),
             Err(_nothing_new) => Encoder::new(&mut out).comment("keep-alive").end(),
         }
-        Ok(Some((out.freeze(), (watch, None))))
+        Ok(Some((out.freeze(), (watch, None, held))))
     })
 }
 

@@ -9,31 +9,44 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},
 };
+use serde_json::{Value, json};
 
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// What can be read as one.
 pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
+    let text = |text: Value| {
+        json!({
+            "type": "object",
+            "properties": {"type": {"const": "text"}, "text": text},
+            "required": ["type", "text"],
+            "additionalProperties": false,
+        })
+    };
+    let words = json!({"type": "string", "pattern": "\\S"});
+    let base64 = json!({
+        "type": "string",
+        "contentEncoding": "base64",
+        "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+    });
+    let image = json!({
+        "type": "object",
+        "properties": {
+            "type": {"const": "image"},
+            "media_type": {"enum": IMAGES},
+            "data": base64,
+        },
+        "required": ["type", "media_type", "data"],
+        "additionalProperties": false,
+    });
     json_schema!({"anyOf": [
-        {"type": "string", "minLength": 1, "pattern": "\\S"},
-        {"type": "array", "minItems": 1, "items": {"anyOf": [
-            {
-                "type": "object",
-                "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
-                "required": ["type", "text"],
-                "additionalProperties": false,
-            },
-            {
-                "type": "object",
-                "properties": {
-                    "type": {"const": "image"},
-                    "media_type": {"enum": IMAGES},
-                    "data": {"type": "string", "contentEncoding": "base64"},
-                },
-                "required": ["type", "media_type", "data"],
-                "additionalProperties": false,
-            },
-        ]}},
+        words,
+        {
+            "type": "array",
+            "items": {"anyOf": [text(json!({"type": "string"})), image]},
+            // It must say something.
+            "contains": {"anyOf": [text(words), image]},
+        },
     ]})
 }
 

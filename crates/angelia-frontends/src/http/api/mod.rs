@@ -23,6 +23,9 @@ pub use self::bus::BusApi;
 /// The bodies, for the description of the paths.
 pub(super) use self::{
     approvals::{Decided, DecisionBody},
+    bus::{Accepted as BusAccepted, Endpoint as BusEndpoint, MessageBody as BusMessageBody},
+    events::EventsQuery,
+    paging::PageQuery,
     sessions::{ChangeBody, NewSessionBody},
     turns::{InterruptBody, TurnBody},
 };

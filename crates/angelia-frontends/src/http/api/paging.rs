@@ -1,6 +1,7 @@
 //! Lists in pages, newest first. A page's `next` is the last id on it.
 
 use angelia_core::ports::Page;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::{ApiError, resources::List};
@@ -8,16 +9,21 @@ use super::super::{ApiError, resources::List};
 const DEFAULT: usize = 50;
 const MOST: usize = 500;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PageQuery {
-    limit: Option<usize>,
+pub(in crate::http) struct PageQuery {
+    /// How many; at most 500.
+    #[schemars(extend("maximum" = u32::MAX))]
+    limit: Option<u32>,
+    /// The `next` of an earlier page.
+    #[schemars(extend("format" = "uuid"))]
     cursor: Option<String>,
     /// Of turns: only those of one session.
     pub(super) session: Option<String>,
     /// Of sessions: only the one that bears this name.
     pub(super) name: Option<String>,
     /// Of approvals: `1` for the decided ones too.
+    #[schemars(extend("enum" = ["0", "1", "false", "true"]))]
     all: Option<String>,
 }
 
@@ -31,7 +37,8 @@ impl PageQuery {
     }
 
     fn limit(&self) -> usize {
-        self.limit.unwrap_or(DEFAULT).clamp(1, MOST)
+        let limit = self.limit.and_then(|limit| limit.try_into().ok());
+        limit.unwrap_or(DEFAULT).clamp(1, MOST)
     }
 
     /// One more than is shown tells whether there is a page after it.

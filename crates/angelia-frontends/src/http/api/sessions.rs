@@ -19,6 +19,7 @@ use super::{
     super::{
         ApiError, ApiState, Caller, OWNERS_NAMES,
         body::{JsonBody, QueryOf},
+        openapi::shapes,
         resources::{List, Session},
     },
     Id,
@@ -62,8 +63,11 @@ fn owners_name(name: &str) -> ExternalName {
 #[serde(default, deny_unknown_fields)]
 pub(in crate::http) struct NewSessionBody {
     profile: Option<Arc<str>>,
+    /// Absolute.
+    #[schemars(extend("pattern" = "^/"))]
     cwd: Option<PathBuf>,
     /// Where the caller is: for profiles that do not say where they work.
+    #[schemars(extend("pattern" = "^/"))]
     caller_cwd: Option<PathBuf>,
     model: Option<Arc<str>>,
     title: Option<Arc<str>>,
@@ -112,6 +116,7 @@ pub(super) async fn show(
 pub(in crate::http) struct ChangeBody {
     /// `null` takes it away; leaving it out is a mistake.
     #[serde(deserialize_with = "required")]
+    #[schemars(schema_with = "shapes::text_or_null")]
     title: Option<Arc<str>>,
 }
 

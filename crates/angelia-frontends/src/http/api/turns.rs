@@ -23,6 +23,7 @@ use super::{
     once,
     paging::PageQuery,
 };
+use crate::mcp::lineage::caller_name;
 
 type Shared = State<Arc<ApiState>>;
 
@@ -34,6 +35,12 @@ pub(in crate::http) struct TurnBody {
     input: Input,
     /// `false`: nobody will answer approvals, so they are declined at once.
     can_ask: Option<bool>,
+    /// `false`: a quota that is used up ends it, instead of making it wait.
+    can_park: Option<bool>,
+    /// The session whose agent hands it on.
+    delegated_by: Option<String>,
+    /// What it may cost, besides what its profile allows.
+    max_cost_usd: Option<f64>,
 }
 
 pub(super) async fn submit(
@@ -44,7 +51,7 @@ pub(super) async fn submit(
     JsonBody(body): JsonBody<TurnBody>,
 ) -> Result<Response, ApiError> {
     let key = once::key(&caller, &headers)?;
-    let options = options(&caller, &headers, body.can_ask).await;
+    let options = options(&caller, &headers, &body).await?;
     let submitted = state
         .engine
         .submit_once(session, body.input.0, options, key)
@@ -59,18 +66,26 @@ pub(super) async fn submit(
     Ok((StatusCode::ACCEPTED, repeat, Json(accepted)).into_response())
 }
 
-async fn options(caller: &Caller, headers: &HeaderMap, can_ask: Option<bool>) -> TurnOptions {
+async fn options(
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: &TurnBody,
+) -> Result<TurnOptions, ApiError> {
     let origin = if caller.is_terminal(headers).await {
         Origin::Owner
     } else {
         Origin::Remote
     };
-    TurnOptions {
+    let delegated_by = body.delegated_by.as_deref().map(str::parse).transpose();
+    let delegated_by = delegated_by.map_err(|_| ApiError::not_found("session"))?;
+    Ok(TurnOptions {
         // Whoever can submit here can also decide here.
-        can_ask: can_ask.unwrap_or(true),
-        can_park: true,
+        can_ask: body.can_ask.unwrap_or(true),
+        can_park: body.can_park.unwrap_or(true),
+        caller: delegated_by.map(caller_name),
+        max_cost_usd: body.max_cost_usd.filter(|limit| *limit >= 0.0),
         ..TurnOptions::new(origin)
-    }
+    })
 }
 
 pub(super) async fn list(
@@ -116,7 +131,7 @@ pub(super) async fn steer(
     headers: HeaderMap,
     JsonBody(body): JsonBody<TurnBody>,
 ) -> Result<(StatusCode, Json<Steered>), ApiError> {
-    let options = options(&caller, &headers, body.can_ask).await;
+    let options = options(&caller, &headers, &body).await?;
     let steering = state.engine.steer(id, body.input.0, options).await?;
     Ok((StatusCode::ACCEPTED, Json((&steering).into())))
 }

@@ -97,7 +97,7 @@ impl Answer {
             incoming,
             demand,
             options: taken.options,
-            shown: Shown::new(view.clone()),
+            shown: Shown::new(view.clone()).ending_at(&ask.stop),
             view,
             turn: taken.turn,
             session: taken.session,
@@ -263,7 +263,7 @@ impl Answer {
         self.viewer = Some(Viewer::enter(&self.state, turn, self.ask.stream));
         (self.turn, self.session, self.watch) = (turn, session, watch);
         self.view.from = ShownFrom::Part(0);
-        self.shown = Shown::new(self.view.clone());
+        self.shown = Shown::new(self.view.clone()).ending_at(&self.ask.stop);
         self.gathered = Gathered::default();
         self.status = None;
     }
@@ -290,11 +290,14 @@ impl Answer {
         let Some(incoming) = self.incoming.as_ref().filter(|_| stands) else {
             return Ok(());
         };
-        let message = self.gathered.message();
-        if message.parts.is_empty() {
+        let messages = self.gathered.messages();
+        if messages.iter().any(|message| message.parts.is_empty()) {
             return Ok(());
         }
-        for hash in incoming.found_by(&message) {
+        let hashes = messages
+            .iter()
+            .flat_map(|message| incoming.found_by(message));
+        for hash in hashes {
             let note = HistoryNote {
                 hash,
                 session: self.session,

@@ -19,6 +19,8 @@ pub struct Ask {
     pub output: Output,
     /// A ceiling for the answer, honoured where it can be.
     pub max_tokens: Option<u64>,
+    /// The answer ends before the first of them.
+    pub stop: Vec<Arc<str>>,
     pub stream: bool,
     /// The answer that this request continues; decides the session alone.
     pub previous: Option<TurnId>,

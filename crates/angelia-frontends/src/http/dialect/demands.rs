@@ -155,6 +155,7 @@ mod tests {
             tool_choice,
             output,
             max_tokens: None,
+            stop: Vec::new(),
             stream: false,
             previous: None,
             is_utility: false,

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::{Content, Message, Part, RawJson, Role, ToolId};
+use angelia_core::model::{Content, Message, Part, RawJson, Role};
 use serde_json::value::RawValue;
 
-use super::{Begin, Block, End, Piece, Whole, WholeBlock};
+use super::{Begin, Block, End, Paragraphs, Piece, Whole, WholeBlock};
 
 /// What has been shown of one answer so far.
 #[derive(Debug, Default)]
@@ -49,18 +49,30 @@ impl Gathered {
         &self.blocks
     }
 
-    /// The answer as a message of the conversation.
-    pub(super) fn message(&self) -> Message {
-        message(&self.blocks)
+    /// The answer as a message of the conversation, in each form in which it may come back:
+    /// clients, or we, make one text of its texts with a blank line between them, or without.
+    pub(super) fn messages(&self) -> Vec<Message> {
+        let mut forms = vec![message(&self.blocks)];
+        let texts = self.blocks.iter();
+        let texts =
+            texts.filter(|block| matches!(block, WholeBlock::Text(text) if !text.is_empty()));
+        if texts.count() > 1 {
+            forms.push(message(&spaced(&self.blocks)));
+        }
+        forms
     }
+}
 
-    /// The calls of the caller's tools in it.
-    pub(super) fn calls(&self) -> impl Iterator<Item = (&ToolId, &Arc<str>)> {
-        self.blocks.iter().filter_map(|block| match block {
-            WholeBlock::Call { id, name, .. } => Some((id, name)),
-            WholeBlock::Text(_) | WholeBlock::Reasoning(_) => None,
-        })
-    }
+fn spaced(blocks: &[WholeBlock]) -> Vec<WholeBlock> {
+    let mut paragraphs = Paragraphs::default();
+    let spaced = blocks.iter().map(|block| match block {
+        WholeBlock::Text(text) => {
+            paragraphs.begin();
+            WholeBlock::Text(paragraphs.next(text).into())
+        }
+        other => other.clone(),
+    });
+    spaced.collect()
 }
 
 fn whole_block(block: Block, text: String) -> WholeBlock {

@@ -62,6 +62,8 @@ pub enum Stop {
     Partial,
     /// `max_tokens` ended it.
     MaxTokens,
+    /// These words of the caller's did.
+    Word(Arc<str>),
     /// The model would not.
     Refusal,
     /// It failed after something of it was shown: the stream ends cleanly. The last text block

@@ -1,6 +1,6 @@
 //! What is remembered of requests that have just been made: so that a repeat finds its turn, and
-//! results of tools the turn that waits for them. In memory; what must survive a restart is in the
-//! store.
+//! results of tools the turn that waits for them. In memory; what was asked before a restart is in
+//! the store.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use angelia_core::model::{Seq, TurnId};
+use angelia_core::{
+    model::{Seq, TurnId},
+    ports::HistoryNote,
+};
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{ShownFrom, canonical::Hash};
@@ -23,9 +27,19 @@ const MANY: usize = 1024;
 /// Longer than anything waits for results.
 const LONG: Duration = Duration::from_hours(48);
 
-#[derive(Default)]
 pub struct Recent {
+    /// Since when everything is remembered here.
+    since: Timestamp,
     inner: Mutex<Inner>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            since: Timestamp::now(),
+            inner: Mutex::default(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -93,6 +107,22 @@ impl Recent {
         let inner = self.lock();
         let request = inner.requests.get(key)?;
         (request.at.elapsed() < REPEATS).then_some(*request)
+    }
+
+    /// A request of which the store says that it was made a moment before the restart.
+    pub(super) fn before_restart(&self, note: &HistoryNote, fingerprint: Hash) -> Option<Request> {
+        let age = Duration::try_from(Timestamp::now().duration_since(note.at)).ok()?;
+        let counts = note.at < self.since && age < REPEATS;
+        counts.then(|| Request {
+            turn: note.turn,
+            from: match note.seq {
+                0 => ShownFrom::Part(0),
+                seq => ShownFrom::After(seq),
+            },
+            stream: true,
+            fingerprint,
+            at: Instant::now(),
+        })
     }
 
     pub(super) fn waits(&self, turn: TurnId, after: Seq) {

@@ -1,32 +1,28 @@
 //! From a request to its answer: who may have what, whether it was asked before, which session it
 //! belongs to, and what is sent there.
 
-use std::{
-    fmt::{self, Write as _},
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use angelia_core::{
-    engine::{EngineError, NewSession, RequestKey},
+    engine::{EngineError, NewSession},
     model::{
-        Content, ExternalName, Message, Mode, Origin, Role, Seq, SessionId, SessionRecord, ToolId,
-        TurnId, TurnOptions,
+        Content, ExternalName, Message, Mode, Origin, Role, Seq, SessionId, SessionRecord,
+        SessionSpec, ToolId, TurnId, TurnOptions,
     },
+    ports::Page,
 };
 use axum::{extract::Request, http::HeaderMap, response::Response};
-use sha2::{Digest as _, Sha256};
 
 use super::{
     Ask, Dialect, DialectError, ErrorKind, Refused, ShownFrom,
     answer::{Answer, Taken},
-    canonical::Hash,
     ceiling,
     demands::Demand,
     incoming::{self, Incoming},
     launch::Launch,
     marks::Marks,
     matching::{self, Place},
-    recent, respond, target, told,
+    respond, target,
 };
 use crate::http::{ApiState, body, keys::Who};
 
@@ -71,19 +67,19 @@ pub(in crate::http) async fn serve<D: Dialect>(
 }
 
 #[derive(Clone, Copy)]
-struct Serving<'a> {
-    state: &'a Arc<ApiState>,
-    who: &'a Who,
+pub(super) struct Serving<'a> {
+    pub(super) state: &'a Arc<ApiState>,
+    pub(super) who: &'a Who,
 }
 
 /// A request, understood.
-struct Asked {
-    ask: Arc<Ask>,
-    marks: Marks,
-    incoming: Arc<Incoming>,
-    launch: Launch,
-    demand: Arc<Demand>,
-    options: TurnOptions,
+pub(super) struct Asked {
+    pub(super) ask: Arc<Ask>,
+    pub(super) marks: Marks,
+    pub(super) incoming: Arc<Incoming>,
+    pub(super) launch: Launch,
+    pub(super) demand: Arc<Demand>,
+    pub(super) options: TurnOptions,
 }
 
 /// A request whose results were given to a process that then died.
@@ -94,15 +90,14 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// The conversation and the results go to a new one.
+    /// The conversation and the results go to a new process.
     pub(super) async fn carry(self, state: &Arc<ApiState>) -> Result<Taken, DialectError> {
         let serving = Serving {
             state,
             who: &self.who,
         };
         let session = state.engine.session(self.session).await?;
-        let history = serving.history(&self.asked, &session).await?;
-        serving.carried(&self.asked, history, None).await
+        serving.relaunched(&self.asked, &session).await
     }
 }
 
@@ -133,7 +128,7 @@ impl Serving<'_> {
             launch,
         };
         let asked = Arc::new(asked);
-        let taken = match self.repeated(&asked)? {
+        let taken = match self.repeated(&asked).await? {
             Some(request) => self.attach(&asked, request).await?,
             None => self.take(&asked).await?,
         };
@@ -175,70 +170,6 @@ impl Serving<'_> {
         })
     }
 
-    /// Was it asked before?
-    fn repeated(self, asked: &Asked) -> Result<Option<recent::Request>, DialectError> {
-        let recent = &self.state.recent;
-        let fingerprint = asked.incoming.fingerprint();
-        let [plain, keyed, client] = self.keys(asked);
-        if let Some(request) = keyed.and_then(|key| recent.like(&key)) {
-            if request.fingerprint != fingerprint {
-                return Err(EngineError::KeyReused(request.turn).into());
-            }
-            return Ok(Some(request));
-        }
-        if let Some(request) = client.and_then(|key| recent.like(&key)) {
-            return Ok(Some(request));
-        }
-        let like = plain.and_then(|key| recent.like(&key));
-        Ok(like.filter(|request| {
-            let flipped = asked.marks.flips && request.stream && !asked.ask.stream;
-            asked.marks.is_retry || flipped
-        }))
-    }
-
-    /// Under which keys this request is remembered: what it says, and what its headers say.
-    fn keys(self, asked: &Asked) -> [Option<Hash>; 3] {
-        let fingerprint = asked.incoming.fingerprint();
-        let caller = self.who.name.as_bytes();
-        let previous = asked.ask.previous.map(|turn| turn.as_uuid().into_bytes());
-        let previous = previous.as_ref().map_or(&[][..], |bytes| bytes);
-        let narrowed = asked.marks.narrowed.as_deref().unwrap_or_default();
-        let model = asked.ask.model.as_bytes();
-        let plain = hash(&[
-            b"request",
-            caller,
-            &fingerprint,
-            previous,
-            narrowed.as_bytes(),
-            model,
-        ]);
-        let keyed = asked.marks.idempotency.as_ref();
-        let keyed = keyed.map(|key| hash(&[b"key", caller, key.as_bytes()]));
-        let client = asked.marks.client_request.as_ref();
-        let client = client.map(|id| hash(&[b"client", caller, id.as_bytes(), &plain]));
-        [Some(plain), keyed, client]
-    }
-
-    fn note(self, asked: &Asked, turn: TurnId, from: ShownFrom) {
-        let keys = self.keys(asked).into_iter().flatten();
-        let fingerprint = asked.incoming.fingerprint();
-        let recent = &self.state.recent;
-        recent.note(keys, fingerprint, turn, from, asked.ask.stream);
-    }
-
-    async fn attach(self, asked: &Asked, request: recent::Request) -> Result<Taken, DialectError> {
-        tracing::debug!(turn = %request.turn, "a repeated request gets the turn of the first");
-        let record = self.state.engine.turn(request.turn).await?;
-        Ok(Taken {
-            turn: request.turn,
-            session: record.session,
-            from: request.from,
-            watch: self.state.engine.watch(request.turn, 0).await?,
-            mode: asked.launch.spec.mode,
-            options: record.options,
-        })
-    }
-
     /// Finds the session and gives it what is new.
     async fn take(self, asked: &Asked) -> Result<Taken, DialectError> {
         let Asked {
@@ -251,8 +182,9 @@ impl Serving<'_> {
         match matching::place(self.state, self.who, ask, incoming, marks).await? {
             Place::New(name) => self.carried(asked, incoming.history.clone(), name).await,
             Place::BranchesAt(turn) => {
-                let session = self.state.engine.turn(turn).await?.session;
-                let history = told::until(self.state, session, Some(turn)).await?;
+                let engine = &self.state.engine;
+                let session = engine.turn(turn).await?.session;
+                let history = engine.messages_until(session, turn).await?;
                 self.carried(asked, history, None).await
             }
             Place::Waits(session, turn, seq) => {
@@ -284,7 +216,7 @@ impl Serving<'_> {
         session: &SessionRecord,
     ) -> Result<Vec<Message>, DialectError> {
         if asked.incoming.history.is_empty() {
-            told::until(self.state, session.id, None).await
+            Ok(self.state.engine.messages(session.id).await?)
         } else {
             Ok(asked.incoming.history.clone())
         }
@@ -309,7 +241,7 @@ impl Serving<'_> {
         }
         let from = ShownFrom::After(seq);
         let watch = self.state.engine.watch(turn, 0).await?;
-        self.note(asked, turn, from);
+        self.note(asked, session.id, turn, from).await?;
         for given in results {
             let engine = &self.state.engine;
             match engine
@@ -344,8 +276,7 @@ impl Serving<'_> {
     /// The next turn of a session that has the conversation.
     async fn continued(self, asked: &Asked, session: SessionRecord) -> Result<Taken, DialectError> {
         if !asked.launch.fits(&session.spec) || !asked.incoming.results().is_empty() {
-            let history = self.history(asked, &session).await?;
-            return self.carried(asked, history, None).await;
+            return self.relaunched(asked, &session).await;
         }
         let mut input = match &asked.ask.messages.last() {
             // The answer was cut short, and the caller wants the rest.
@@ -356,33 +287,33 @@ impl Serving<'_> {
         self.submit(asked, session.id, input, None).await
     }
 
+    /// The next turn of a session whose agent must be another: it is told the conversation.
+    async fn relaunched(
+        self,
+        asked: &Asked,
+        session: &SessionRecord,
+    ) -> Result<Taken, DialectError> {
+        let history = self.history(asked, session).await?;
+        if asked.launch.can.carry_history {
+            let engine = &self.state.engine;
+            let (mut spec, input) = retold(asked, history.clone())?;
+            let newest = engine.turns(Some(session.id), Page::first(1)).await?;
+            spec.history_until = newest.first().map(|turn| turn.id);
+            if engine.relaunch_session(session.id, spec).await? {
+                return self.submit(asked, session.id, input, None).await;
+            }
+        }
+        self.carried(asked, history, None).await
+    }
+
     /// A new session that is given the conversation with true roles.
     async fn carried(
         self,
         asked: &Asked,
-        mut history: Vec<Message>,
+        history: Vec<Message>,
         name: Option<ExternalName>,
     ) -> Result<Taken, DialectError> {
-        let incoming = &asked.incoming;
-        if incoming.fresh.is_empty() {
-            return Err(Refused::new(
-                "the last message is the assistant's; an answer cannot be begun for the model",
-            )
-            .at("messages")
-            .into());
-        }
-        let mut input = incoming.input();
-        if !incoming.results().is_empty() {
-            history.extend(incoming.fresh.iter().cloned());
-            input = vec![Content::text(RESULTS)];
-        }
-        let mut spec = asked.launch.spec.clone();
-        if asked.launch.can.carry_history {
-            spec.history = history;
-        } else if !history.is_empty() {
-            input.insert(0, Content::Text(incoming::as_text(&history)));
-        }
-        input.extend(asked.demand.instruction());
+        let (spec, input) = retold(asked, history)?;
         // A session with a name may be somebody else's by now.
         let is_ours = name.is_none();
         let new = NewSession {
@@ -415,12 +346,12 @@ impl Serving<'_> {
         }
         let submitted = submitted?;
         let from = ShownFrom::Part(0);
-        self.note(asked, submitted.turn, from);
         let session = if submitted.repeats {
             engine.turn(submitted.turn).await?.session
         } else {
             session
         };
+        self.note(asked, session, submitted.turn, from).await?;
         Ok(Taken {
             turn: submitted.turn,
             session,
@@ -430,37 +361,35 @@ impl Serving<'_> {
             options: asked.options.clone(),
         })
     }
-
-    /// What must be found also after a restart.
-    fn request_key(self, asked: &Asked) -> Option<RequestKey> {
-        let [_, _, client] = self.keys(asked);
-        let key = match (&asked.marks.idempotency, client) {
-            (Some(key), _) => format!("v1:{key}"),
-            (None, Some(client)) => {
-                let mut key = "v1:client:".to_owned();
-                for byte in client {
-                    let _infallible = write!(key, "{byte:02x}");
-                }
-                key
-            }
-            (None, None) => return None,
-        };
-        Some(RequestKey {
-            caller: Arc::clone(&self.who.name),
-            key: key.into(),
-            input: Some(asked.incoming.fingerprint()),
-            window: self.state.models.idempotency_window,
-        })
-    }
 }
 
-fn hash(parts: &[&[u8]]) -> Hash {
-    let mut hasher = Sha256::new();
-    for part in parts {
-        hasher.update((part.len() as u64).to_be_bytes());
-        hasher.update(part);
+/// What is launched for a request that brings its conversation along, and what its agent is asked
+/// first.
+fn retold(
+    asked: &Asked,
+    mut history: Vec<Message>,
+) -> Result<(SessionSpec, Vec<Content>), DialectError> {
+    let incoming = &asked.incoming;
+    if incoming.fresh.is_empty() {
+        return Err(Refused::new(
+            "the last message is the assistant's; an answer cannot be begun for the model",
+        )
+        .at("messages")
+        .into());
     }
-    hasher.finalize().into()
+    let mut input = incoming.input();
+    if !incoming.results().is_empty() {
+        history.extend(incoming.fresh.iter().cloned());
+        input = vec![Content::text(RESULTS)];
+    }
+    let mut spec = asked.launch.spec.clone();
+    if asked.launch.can.carry_history {
+        spec.history = history;
+    } else if !history.is_empty() {
+        input.insert(0, Content::Text(incoming::as_text(&history)));
+    }
+    input.extend(asked.demand.instruction());
+    Ok((spec, input))
 }
 
 impl From<EngineError> for DialectError {

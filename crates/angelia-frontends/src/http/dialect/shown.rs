@@ -18,7 +18,7 @@ use angelia_core::{
     },
 };
 
-use super::{Begin, Block, End, Piece, Stop, estimate};
+use super::{Begin, Block, End, Piece, Stop, estimate, stop_words::StopWords};
 
 const WITHDRAWN: &str = "\n\n[the text above was cut off; the answer begins anew]\n\n";
 
@@ -88,7 +88,11 @@ pub struct Shown {
     usage: Usage,
     usage_before: Usage,
     quarters: u64,
-    cut: bool,
+    words: StopWords,
+    /// Where text of the answer is held back.
+    held_of: Option<BlockId>,
+    /// The answer is over, for the caller.
+    cut: Option<Stop>,
 }
 
 impl Shown {
@@ -106,8 +110,17 @@ impl Shown {
             usage: Usage::default(),
             usage_before: Usage::default(),
             quarters: 0,
-            cut: false,
+            words: StopWords::default(),
+            held_of: None,
+            cut: None,
         }
+    }
+
+    /// The answer ends before the first of these words.
+    #[must_use]
+    pub fn ending_at(mut self, words: &[Arc<str>]) -> Self {
+        self.words = StopWords::new(words);
+        self
     }
 
     /// Has anything been shown?
@@ -156,11 +169,21 @@ impl Shown {
             | EventKind::Resolved(_)
             | EventKind::Native { .. } => {}
         }
-        if self.cut {
-            self.end(event, Stop::MaxTokens, "partial", out);
-            return Step::Cut;
+        if self.cut.is_some() {
+            return self.cut_off(event, out);
         }
         Step::More
+    }
+
+    fn cut_off(&mut self, event: &TurnEvent, out: &mut Vec<Piece>) -> Step {
+        let stop = self.cut.take().unwrap_or(Stop::MaxTokens);
+        let status = match stop {
+            // All that was wanted.
+            Stop::Word(_) => "completed",
+            _ => "partial",
+        };
+        self.end(event, stop, status, out);
+        Step::Cut
     }
 
     /// The whole block is authoritative: what goes beyond its deltas is shown too.
@@ -180,10 +203,10 @@ impl Shown {
             if channel == TextChannel::Answer {
                 self.text(event, block, channel, WITHDRAWN, out);
             }
-            self.close(Source::Block(block), out);
+            self.close(event, block, out);
             self.text(event, block, channel, text, out);
         }
-        self.close(Source::Block(block), out);
+        self.close(event, block, out);
     }
 
     fn text(
@@ -194,28 +217,48 @@ impl Shown {
         text: &str,
         out: &mut Vec<Piece>,
     ) {
-        if text.is_empty() || self.cut {
+        if text.is_empty() || self.cut.is_some() {
             return;
         }
-        let kind = match channel {
-            TextChannel::Answer => Block::Text,
-            TextChannel::Reasoning => Block::Reasoning,
-        };
-        let mut text = text;
-        if channel == TextChannel::Answer {
-            self.said = true;
-            if self.showing
-                && let Some(allowed) = self.view.max_tokens
-                && let Some(at) = estimate::cut(text, allowed, &mut self.quarters)
-            {
-                self.cut = true;
-                text = text.get(..at).unwrap_or_default();
-                if text.is_empty() {
-                    return;
-                }
-            }
+        if channel == TextChannel::Reasoning {
+            return self.more(event, Source::Block(block), Block::Reasoning, text, out);
         }
-        self.more(event, Source::Block(block), kind, text, out);
+        self.said = true;
+        if !self.showing || self.words.is_empty() {
+            return self.answer(event, block, text, out);
+        }
+        if self.held_of != Some(block) {
+            self.release(event, out);
+        }
+        let free = self.words.push(text);
+        self.held_of = Some(block);
+        self.answer(event, block, &free.text, out);
+        if self.cut.is_none() {
+            self.cut = free.found.map(Stop::Word);
+        }
+    }
+
+    /// Text that was held back is no word at which the answer ends.
+    fn release(&mut self, event: &TurnEvent, out: &mut Vec<Piece>) {
+        if let Some(block) = self.held_of.take() {
+            let rest = self.words.rest();
+            self.answer(event, block, &rest, out);
+        }
+    }
+
+    /// Text of the answer, as far as it may go.
+    fn answer(&mut self, event: &TurnEvent, block: BlockId, text: &str, out: &mut Vec<Piece>) {
+        let mut text = text;
+        if self.showing
+            && let Some(allowed) = self.view.max_tokens
+            && let Some(at) = estimate::cut(text, allowed, &mut self.quarters)
+        {
+            self.cut = Some(Stop::MaxTokens);
+            text = text.get(..at).unwrap_or_default();
+        }
+        if !text.is_empty() {
+            self.put(event, Source::Block(block), Block::Text, text, out);
+        }
     }
 
     /// A line about what the agent does by itself.
@@ -255,6 +298,10 @@ impl Shown {
         }
         let calls = std::mem::take(&mut self.calls);
         if self.showing {
+            self.release(event, out);
+            if self.cut.is_some() {
+                return self.cut_off(event, out);
+            }
             self.close_any(out);
             for call in calls {
                 self.begin(event, out);
@@ -289,9 +336,9 @@ impl Shown {
             let block = BlockId::MAX;
             self.text(event, block, TextChannel::Answer, &outcome.text, out);
         }
-        if self.cut {
-            self.end(event, Stop::MaxTokens, "partial", out);
-            return Step::Over;
+        self.release(event, out);
+        if self.cut.is_some() {
+            return self.cut_off(event, out);
         }
         let stop = match &outcome.status {
             Status::Completed => match &*outcome.reason {
@@ -315,7 +362,22 @@ impl Shown {
         Step::Over
     }
 
+    /// More of something else than the answer: what of that is held back goes first.
     fn more(
+        &mut self,
+        event: &TurnEvent,
+        source: Source,
+        block: Block,
+        text: &str,
+        out: &mut Vec<Piece>,
+    ) {
+        self.release(event, out);
+        if self.cut.is_none() {
+            self.put(event, source, block, text, out);
+        }
+    }
+
+    fn put(
         &mut self,
         event: &TurnEvent,
         source: Source,
@@ -348,8 +410,11 @@ impl Shown {
         }
     }
 
-    fn close(&mut self, source: Source, out: &mut Vec<Piece>) {
-        if self.open == Some(source) {
+    fn close(&mut self, event: &TurnEvent, block: BlockId, out: &mut Vec<Piece>) {
+        if self.held_of == Some(block) {
+            self.release(event, out);
+        }
+        if self.open == Some(Source::Block(block)) {
             self.close_any(out);
         }
     }

@@ -10,7 +10,7 @@ use angelia_core::{
 use super::{DialectError, ErrorKind};
 use crate::http::{
     ApiState,
-    keys::{Key, Who},
+    keys::{Keys, Who},
 };
 
 /// What the owner has set for the model APIs.
@@ -18,7 +18,7 @@ use crate::http::{
 pub struct ModelSettings {
     /// Agents that act on this machine can be had over `/v1`.
     pub agent_mode: bool,
-    pub keys: Vec<Key>,
+    pub keys: Keys,
     /// From the id of a request to the id that is meant.
     pub aliases: BTreeMap<Arc<str>, Arc<str>>,
     /// For titles, tags and the like.
@@ -35,7 +35,7 @@ impl Default for ModelSettings {
     fn default() -> Self {
         Self {
             agent_mode: false,
-            keys: Vec::new(),
+            keys: Keys::default(),
             aliases: BTreeMap::new(),
             utility_profile: None,
             disconnect_grace: Duration::from_secs(10),

@@ -1,52 +1,16 @@
-//! What was said in a session, told from its record: for requests that name an answer instead of
-//! repeating the conversation.
-
-use std::collections::HashSet;
+//! One answer as it was given, told from the record: for requests that name it.
 
 use angelia_core::{
     engine::EngineError,
-    model::{
-        Content, EventKind, Message, Part, Role, SessionId, TurnEvent, TurnId, TurnRecord,
-        TurnState,
-    },
-    ports::Page,
+    model::{TurnEvent, TurnId, TurnRecord, TurnState},
 };
 use futures_util::FutureExt as _;
 
 use super::{
-    Begin, DialectError, ErrorKind, Piece, Shown, ShownFrom, Step, View, Whole, gathered::Gathered,
+    Begin, DialectError, ErrorKind, Shown, ShownFrom, Step, View, Whole, gathered::Gathered,
     matching,
 };
 use crate::http::{ApiState, keys::Who};
-
-/// More turns than this are not told again.
-const TURNS: usize = 1000;
-
-/// The conversation of a session up to a turn, with true roles.
-pub(super) async fn until(
-    state: &ApiState,
-    session: SessionId,
-    last: Option<TurnId>,
-) -> Result<Vec<Message>, DialectError> {
-    let mut turns = state
-        .engine
-        .turns(Some(session), Page::first(TURNS))
-        .await?;
-    turns.reverse();
-    if let Some(last) = last {
-        turns.retain(|turn| turn.id.as_uuid() <= last.as_uuid());
-    }
-    let mut messages = Vec::new();
-    for turn in turns {
-        messages.push(Message {
-            role: Role::User,
-            parts: turn.input.iter().cloned().map(Part::Content).collect(),
-        });
-        let events = events(state, &turn).await?;
-        answers(&events, &mut messages);
-    }
-    Ok(messages)
-}
 
 /// One answer of a turn as it was given; `Err`: not known, not theirs, or without an answer.
 pub(in crate::http) async fn answer(
@@ -130,56 +94,4 @@ async fn events(state: &ApiState, turn: &TurnRecord) -> Result<Vec<TurnEvent>, D
         }
     }
     Ok(events)
-}
-
-/// Every answer of a turn, and what the tools said between them.
-fn answers(events: &[TurnEvent], messages: &mut Vec<Message>) {
-    let mut part = 0;
-    loop {
-        let mut shown = Shown::new(View {
-            model: "".into(),
-            from: ShownFrom::Part(part),
-            tools: called(events),
-            activity: false,
-            hold: false,
-            max_tokens: None,
-        });
-        let mut gathered = Gathered::default();
-        let mut pieces: Vec<Piece> = Vec::new();
-        let over = events.iter().any(|event| {
-            let step = shown.event(event, &mut pieces);
-            pieces.drain(..).for_each(|piece| gathered.piece(&piece));
-            !matches!(step, Step::More)
-        });
-        let message = gathered.message();
-        let calls: Vec<_> = gathered.calls().map(|(id, _)| id.clone()).collect();
-        if !message.parts.is_empty() {
-            messages.push(message);
-        }
-        if !over || calls.is_empty() {
-            return;
-        }
-        let results = events.iter().filter_map(|event| match &event.kind {
-            EventKind::ToolResult(result) if calls.contains(&result.id) => Some(Part::ToolResult {
-                id: result.id.clone(),
-                ok: result.ok,
-                content: vec![Content::Text(result.output.clone())],
-            }),
-            _ => None,
-        });
-        messages.push(Message {
-            role: Role::User,
-            parts: results.collect(),
-        });
-        part += 1;
-    }
-}
-
-/// Names of tools that were waited for: only the caller's are.
-fn called(events: &[TurnEvent]) -> HashSet<std::sync::Arc<str>> {
-    let calls = events.iter().filter_map(|event| match &event.kind {
-        EventKind::ToolCall(call) => Some(call.name.clone()),
-        _ => None,
-    });
-    calls.collect()
 }

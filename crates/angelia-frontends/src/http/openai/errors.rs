@@ -2,16 +2,19 @@
 
 use angelia_core::model::FailureKind;
 use axum::http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::dialect::{DialectError, ErrorKind};
 
-#[derive(Debug, Serialize)]
-struct Body<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiError")]
+pub(in crate::http) struct Body<'a> {
     error: Detail<'a>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OpenAiErrorDetail")]
 struct Detail<'a> {
     message: String,
     #[serde(rename = "type")]

@@ -16,6 +16,7 @@ mod tools;
 
 use angelia_core::model::Usage;
 
+pub(super) use errors::Body as ErrorShape;
 pub use errors::error_body;
 
 /// A comment: clients of both dialects skip it.

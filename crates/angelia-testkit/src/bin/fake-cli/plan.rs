@@ -1,6 +1,6 @@
 //! What a prompt asks of the fake CLI.
 //!
-//! `ECHO:text` · `WORDS:n` (one write per turn) · `WORDS:n:ms` (one write per delta, ms apart) ·
+//! `ECHO:text` · `BIG:n` (n bytes of text) · `WORDS:n` (one write per turn) · `WORDS:n:ms` (one write per delta, ms apart) ·
 //! `TOOL:{"name":…,"input":…}:END` · `ROUNDS:n` · `THINK` · `STATUS:nnn` · `NATIVE` (a line of an
 //! unknown type) · `HANG` (after the first delta) · `EXIT:n` and `DIE` (after the first delta; `DIE`
 //! by SIGKILL in the middle of a line). They are the model server's words where both have them.
@@ -38,6 +38,7 @@ impl Plan {
             None => (rest.as_str(), None),
         };
         let mut words = words;
+        let mut big = None;
         for word in rest.split_whitespace() {
             let (name, value) = word.split_once(':').unwrap_or((word, ""));
             match name {
@@ -46,6 +47,7 @@ impl Plan {
                     words = count.parse().ok();
                     plan.pause = pause.parse().map(Duration::from_millis).ok();
                 }
+                "BIG" => big = value.parse().ok(),
                 "ROUNDS" => plan.add_rounds(value.parse().unwrap_or(1)),
                 "THINK" => plan.think = true,
                 "NATIVE" => plan.native = true,
@@ -57,6 +59,7 @@ impl Plan {
             }
         }
         plan.pieces = match (echo, words) {
+            (None, None) if big.is_some() => large(big.unwrap_or_default()),
             (Some(echo), _) => vec![echo.to_owned()],
             (None, Some(count)) => (0..count).map(|word| format!("w{word} ")).collect(),
             (None, None) if !plan.calls.is_empty() => vec!["Tool ".into(), "finished.".into()],
@@ -86,4 +89,11 @@ impl Plan {
         self.calls
             .extend((0..count).map(|round| ("Bash".to_owned(), command(round))));
     }
+}
+
+/// So much text, in large pieces.
+fn large(bytes: usize) -> Vec<String> {
+    const PIECE: usize = 64 * 1024;
+    let piece = |start| "x".repeat(PIECE.min(bytes - start));
+    (0..bytes).step_by(PIECE).map(piece).collect()
 }

@@ -26,6 +26,13 @@ enum Flow {
     Interrupted,
 }
 
+/// What came of a request of ours.
+enum Reply {
+    Answer(Value),
+    Interrupt,
+    Closed,
+}
+
 /// What the client decided about a tool call.
 enum Verdict {
     Allow(Value),
@@ -88,7 +95,10 @@ impl Session {
                 self.lines.block_stop(0);
                 self.lines.message_stop(Some("tool_use"), None);
             }
-            let verdict = self.ask(&name, &id, &input)?;
+            let verdict = match name.strip_prefix("mcp__client__") {
+                Some(name) => self.call_client(name, &id, &input)?,
+                None => self.ask(&name, &id, &input)?,
+            };
             match verdict {
                 Verdict::Allow(input) => {
                     let shown = input["command"].as_str().unwrap_or("ok");
@@ -215,32 +225,58 @@ impl Session {
                 {"type": "addRules", "rules": [{"toolName": name}], "behavior": "allow",
                     "destination": "localSettings"}]}}),
         );
+        let mut response = match self.reply(&id)? {
+            Reply::Closed => return Ok(Verdict::Deny("Tool permission stream closed".into())),
+            Reply::Interrupt => return Ok(Verdict::Stop),
+            Reply::Answer(response) => response,
+        };
+        Ok(match response["behavior"].as_str() {
+            // Newer versions take an answer without input as consent to the original.
+            Some("allow") if response["updatedInput"].is_null() => Verdict::Allow(input.clone()),
+            Some("allow") => Verdict::Allow(response["updatedInput"].take()),
+            _ if response["interrupt"] == true => Verdict::Stop,
+            _ => Verdict::Deny(response["message"].as_str().unwrap_or("denied").to_owned()),
+        })
+    }
+
+    /// A tool of the client's own: the client is the MCP server, and runs it when it likes.
+    fn call_client(&mut self, name: &str, tool: &str, input: &Value) -> io::Result<Verdict> {
+        let id = format!("mcp-{tool}");
+        let message = json!({"jsonrpc": "2.0", "id": self.calls, "method": "tools/call", "params": {
+            "name": name, "arguments": input, "_meta": {"claudecode/toolUseId": tool}}});
+        self.lines.raw(
+            &json!({"type": "control_request", "request_id": id, "request": {
+            "subtype": "mcp_message", "server_name": "client", "message": message}}),
+        );
+        let response = match self.reply(&id)? {
+            Reply::Closed => return Ok(Verdict::Deny("Stream closed".into())),
+            Reply::Interrupt => return Ok(Verdict::Stop),
+            Reply::Answer(response) => response,
+        };
+        let result = &response["mcp_response"]["result"];
+        let text = words(&result["content"]);
+        Ok(if result["isError"] == true {
+            Verdict::Deny(text)
+        } else {
+            Verdict::Allow(json!({"command": text}))
+        })
+    }
+
+    /// Waits for the answer to a request of ours.
+    fn reply(&mut self, id: &str) -> io::Result<Reply> {
         loop {
             self.flush()?;
             let Read::Line(line) = self.input.next(None)? else {
-                return Ok(Verdict::Deny("Tool permission stream closed".into()));
+                return Ok(Reply::Closed);
             };
             match self.take(&line)? {
                 Taken::Interrupt => {
                     self.lines
                         .raw(&json!({"type": "control_cancel_request", "request_id": id}));
-                    return Ok(Verdict::Stop);
+                    return Ok(Reply::Interrupt);
                 }
-                Taken::Answer {
-                    request,
-                    mut response,
-                } if request == id => {
-                    return Ok(match response["behavior"].as_str() {
-                        // Newer versions take an answer without input as consent to the original.
-                        Some("allow") if response["updatedInput"].is_null() => {
-                            Verdict::Allow(input.clone())
-                        }
-                        Some("allow") => Verdict::Allow(response["updatedInput"].take()),
-                        _ if response["interrupt"] == true => Verdict::Stop,
-                        _ => Verdict::Deny(
-                            response["message"].as_str().unwrap_or("denied").to_owned(),
-                        ),
-                    });
+                Taken::Answer { request, response } if request == id => {
+                    return Ok(Reply::Answer(response));
                 }
                 Taken::Answer { .. } | Taken::Nothing => {}
             }

@@ -93,7 +93,7 @@ pub(super) async fn only_agents_are_left(fixture: &impl ExecutorFixture) {
     loop {
         let agents = agents(fixture);
         let mut others = marked(fixture);
-        others.retain(|pid| !agents.contains(pid));
+        others.retain(|pid| !agents.contains(pid) && !is_part(fixture, *pid));
         if others.is_empty() {
             return;
         }
@@ -104,6 +104,13 @@ pub(super) async fn only_agents_are_left(fixture: &impl ExecutorFixture) {
         );
         sleep(LOOK_EVERY).await;
     }
+}
+
+/// Is it a program that the agent is made of?
+fn is_part(fixture: &impl ExecutorFixture, pid: i32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line);
+    fixture.parts().iter().any(|part| line.contains(part))
 }
 
 pub(super) fn assert_none(fixture: &impl ExecutorFixture) {

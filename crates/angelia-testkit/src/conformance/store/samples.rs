@@ -73,6 +73,7 @@ pub fn full_spec() -> SessionSpec {
         trust: true,
         system: SystemPrompt::Replace(AWKWARD.into()),
         history: history(),
+        history_until: Some(TurnId::from_uuid(uuid::Uuid::from_u128(77))),
         caller_tools: vec![CallerTool {
             name: "look_up".into(),
             description: AWKWARD.into(),

@@ -1,5 +1,6 @@
 //! `angelia bus listen ENDPOINT`: receives under a name until it is interrupted. The rules run
-//! here, once, because the endpoint lives here; what is for an agent is shown.
+//! here, once, because the endpoint lives here; what is for an agent is shown. A message is
+//! acknowledged when it has been shown or acted on, so that what nobody saw comes again.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -10,9 +11,12 @@ use angelia_core::{
     },
     task::Tasks,
 };
-use angelia_frontends::bus_rules::Reactor;
+use angelia_frontends::{
+    bus::request::{Fields, Kind, text},
+    bus_rules::Reactor,
+};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ListenArgs;
@@ -21,7 +25,7 @@ use crate::{
     bus::{line::Line, open},
     cli::{
         error::{CommandError, Exit},
-        print,
+        notify, print,
     },
     daemon::Signals,
     hosting::{Terminal, reactor},
@@ -33,11 +37,23 @@ const PING: Duration = Duration::from_secs(30);
 /// Before a bus that has gone is looked for again.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// For what a connection that is over has still to tell.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Why there is nothing more to receive.
 enum End {
     /// The connection; another one may do.
     Lost(io::Error),
+    /// Nobody reads what is shown.
+    Unread,
     Over(CommandError),
+}
+
+/// Where messages go.
+struct Shown {
+    screen: Arc<Terminal>,
+    /// `None`: as they are, and by no rules.
+    reactor: Option<Reactor>,
 }
 
 impl From<io::Error> for End {
@@ -66,9 +82,11 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
     } else {
         let commands = commands_only(app, "bus listen")?;
         let home = app.home.dir().to_owned();
+        let screen = Arc::clone(&screen) as _;
         Some(reactor(&app.environment, home, commands, screen, &tasks))
     };
-    let listening = listen(app, register, reactor.as_ref());
+    let shown = Shown { screen, reactor };
+    let listening = listen(app, register, &shown);
     let ended = tokio::select! {
         ended = listening => ended,
         () = signals.wait_for_the_end() => Ok(Exit::Interrupted),
@@ -77,48 +95,52 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
     ended
 }
 
-async fn listen(
-    app: &App,
-    mut register: Value,
-    reactor: Option<&Reactor>,
-) -> Result<Exit, CommandError> {
+async fn listen(app: &App, mut register: Value, shown: &Shown) -> Result<Exit, CommandError> {
     let socket = open::socket(app)?;
-    let mut was_there = false;
+    if Line::connect(&socket).await.is_err() {
+        notify::start_bus(&app.environment).await?;
+    }
+    let mut since = Since::Never;
     loop {
         let ended = match Line::connect(&socket).await {
-            Ok(line) => receive(line, &mut register, &mut was_there, reactor).await,
+            Ok(line) => receive(line, &mut register, &mut since, shown).await,
             Err(error) => End::Lost(error),
         };
         match ended {
             End::Over(error) => return Err(error),
-            End::Lost(error) if !was_there => {
+            End::Unread => return Ok(Exit::Done),
+            End::Lost(error) if since == Since::Never => {
                 let what = format!("the bus cannot be reached at {}: {error}", socket.display());
                 return Err(CommandError::new(Exit::Unavailable, what)
                     .with_hint("start it with `angelia bus start`"));
             }
             End::Lost(_) => {
-                print::note("the bus has gone; waiting for it to come back");
-                while Line::connect(&socket).await.is_err() {
-                    sleep(AGAIN).await;
+                if since == Since::Listening {
+                    print::note("the bus has gone; waiting for it to come back");
                 }
+                since = Since::Gone;
+                sleep(AGAIN).await;
             }
         }
     }
 }
 
-async fn receive(
-    mut line: Line,
-    register: &mut Value,
-    was_there: &mut bool,
-    reactor: Option<&Reactor>,
-) -> End {
+/// How it was when last looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Since {
+    Never,
+    Listening,
+    Gone,
+}
+
+async fn receive(mut line: Line, register: &mut Value, since: &mut Since, shown: &Shown) -> End {
     match registered(&mut line, register).await {
         Ok(name) => {
             print::note(&format!("listening as {name}"));
             // The same name the next time, also if it has a suffix.
             register["endpoint"] = json!(name);
             register["prefix"] = json!(false);
-            *was_there = true;
+            *since = Since::Listening;
         }
         Err(end) => return end,
     }
@@ -132,15 +154,39 @@ async fn receive(
         if last_ping.elapsed() >= PING {
             last_ping = Instant::now();
             if let Err(error) = line.say(&json!({"type": "ping"})).await {
-                return End::Lost(error);
+                return last_words(&mut line, error).await;
             }
         }
-        if let Some(heard) = heard
-            && let Err(end) = handle(&mut line, heard, reactor).await
-        {
-            return end;
+        let Some(heard) = heard else { continue };
+        match handle(&mut line, &heard, shown).await {
+            Ok(()) => {}
+            Err(End::Lost(error)) => return last_words(&mut line, error).await,
+            Err(end) => return end,
         }
     }
+}
+
+/// Nothing can be said any more. Why may still be there to be heard: who has been displaced and
+/// came back would displace in turn, and so on for ever.
+async fn last_words(line: &mut Line, error: io::Error) -> End {
+    while let Ok(Ok(heard)) = timeout(LAST_WORDS, line.hear()).await {
+        if is_displaced(&heard) {
+            return displaced();
+        }
+    }
+    End::Lost(error)
+}
+
+fn is_displaced(frame: &[u8]) -> bool {
+    let frame = std::str::from_utf8(frame).unwrap_or_default();
+    let kind = Fields::read(frame).ok().and_then(|fields| fields.kind);
+    kind.is_some_and(|kind| kind.get() == r#""displaced""#)
+}
+
+fn displaced() -> End {
+    let what = "somebody else has taken the name over";
+    let hint = "--suffix takes another name instead";
+    End::Over(CommandError::new(Exit::Failed, what).with_hint(hint))
 }
 
 async fn registered(line: &mut Line, register: &Value) -> Result<String, End> {
@@ -153,13 +199,18 @@ async fn registered(line: &mut Line, register: &Value) -> Result<String, End> {
     Err(End::Over(CommandError::new(Exit::Failed, what)))
 }
 
-async fn handle(line: &mut Line, heard: Bytes, reactor: Option<&Reactor>) -> Result<(), End> {
-    let Ok(frame) = serde_json::from_slice::<Value>(&heard) else {
+async fn handle(line: &mut Line, heard: &Bytes, shown: &Shown) -> Result<(), End> {
+    // Its body is nobody's business here: one that cannot be read is a message all the same.
+    let frame = std::str::from_utf8(heard).unwrap_or_default();
+    let Ok(fields) = Fields::read(frame) else {
         return Ok(());
     };
-    match frame["type"].as_str() {
-        Some("message") => {}
-        Some("displaced") => {
+    match fields.kind() {
+        Kind::Message => {}
+        _ if fields
+            .kind
+            .is_some_and(|kind| kind.get() == r#""displaced""#) =>
+        {
             let what = "somebody else has taken the name over";
             let hint = "--suffix takes another name instead";
             return Err(End::Over(
@@ -168,33 +219,35 @@ async fn handle(line: &mut Line, heard: Bytes, reactor: Option<&Reactor>) -> Res
         }
         _ => return Ok(()),
     }
-    let id = frame["id"].as_str().unwrap_or_default();
-    match reactor {
-        None => {
-            let shown = print::line(&frame.to_string());
-            shown.map_err(End::Over)?;
-        }
+    match &shown.reactor {
+        // One line: between values, JSON knows only these as line breaks.
+        None => shown.screen.put(&frame.replace(['\n', '\r'], " ")),
         Some(reactor) => {
-            let left = reactor.react(&message(&frame, heard.clone(), id)).await;
+            let left = reactor.react(&message(&fields, heard)).await;
             let words = left.context.map(|(words, _)| words);
             if let Some(words) = words.or(left.channel.map(|(_, words)| words)) {
                 reactor.screen.show(&words);
             }
         }
     }
-    line.say(&json!({"type": "ack", "id": frame["id"]})).await?;
+    if shown.screen.is_closed() {
+        return Err(End::Unread);
+    }
+    line.say(&json!({"type": "ack", "id": fields.id})).await?;
     Ok(())
 }
 
-fn message(frame: &Value, envelope: Bytes, id: &str) -> Message {
-    let to = frame["to"]
-        .as_str()
-        .and_then(|to| EndpointName::new(to).ok());
+fn message(fields: &Fields<'_>, envelope: &Bytes) -> Message {
+    let field = |value: Option<&'_ RawValue>| {
+        let text = value.and_then(|value| text(value).ok()?);
+        text.map(std::borrow::Cow::into_owned)
+    };
+    let to = field(fields.to).and_then(|to| EndpointName::new(&to).ok());
     Message {
-        id: id.into(),
-        from: frame["from"].as_str().map(Into::into),
-        verified: frame["verified"] != false,
+        id: field(fields.id).unwrap_or_default().into(),
+        from: field(fields.from).map(Into::into),
+        verified: fields.verified.is_none_or(|value| value.get() == "true"),
         to: to.map_or(Destination::Everyone, Destination::Endpoint),
-        envelope,
+        envelope: envelope.clone(),
     }
 }

@@ -8,7 +8,7 @@ use angelia_frontends::bus::listener;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
-use super::status::{Found, find};
+use super::status::{Found, find, is_held_by};
 use crate::{
     assemble::App,
     bus::{alone::READY, open, pid_file},
@@ -150,11 +150,10 @@ pub(super) async fn stop(app: &App) -> Result<Exit, CommandError> {
     }
 }
 
-/// In order, then by force. The lock on its pid file says when it has ended.
+/// In order, then by force. The locks on its files say when it has ended.
 async fn end(app: &App, pid: u32) -> Result<(), CommandError> {
-    let path = app.home.bus_pid();
     for signal in [Signal::TERM, Signal::KILL] {
-        if pid_file::holder(&path) != Some(pid) {
+        if !is_held_by(app, pid) {
             return Ok(());
         }
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -169,7 +168,7 @@ async fn end(app: &App, pid: u32) -> Result<(), CommandError> {
         }
         let deadline = Instant::now() + GRACE;
         while Instant::now() < deadline {
-            if pid_file::holder(&path) != Some(pid) {
+            if !is_held_by(app, pid) {
                 clear_away(app).await;
                 return Ok(());
             }

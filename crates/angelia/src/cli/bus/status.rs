@@ -1,6 +1,6 @@
 //! `angelia bus status`: what is so, and an exit code that says it too.
 
-use std::{fs, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use angelia_frontends::bus::listener;
 use serde_json::{Value, json};
@@ -44,9 +44,29 @@ pub(super) async fn find(app: &App) -> Result<Found, CommandError> {
             pid: serving,
             inside_serve: true,
         }),
-        _ if socket.exists() && listener::is_answered(&socket).await => Ok(Found::Stranger),
+        _ if socket.exists() && listener::is_answered(&socket).await => {
+            // Somebody may have removed the files that say so.
+            Ok(
+                pid_file::holder(&lock(app)).map_or(Found::Stranger, |pid| Found::Ours {
+                    pid,
+                    inside_serve: serving == Some(pid),
+                }),
+            )
+        }
         _ => Ok(Found::Nobody),
     }
+}
+
+/// Held by the process that has the messages of this home.
+fn lock(app: &App) -> PathBuf {
+    app.home.bus().join("lock")
+}
+
+/// Does this process have the bus of this home?
+pub(super) fn is_held_by(app: &App, pid: u32) -> bool {
+    let files = [app.home.bus_pid(), lock(app)];
+    let mut holders = files.iter().map(|path| pid_file::holder(path));
+    holders.any(|holder| holder == Some(pid))
 }
 
 pub(super) async fn run(app: &App, as_json: bool) -> Result<Exit, CommandError> {

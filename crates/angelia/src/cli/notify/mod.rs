@@ -10,7 +10,7 @@ mod agent;
 mod programs;
 mod sender;
 mod tmux;
-mod wire;
+pub(crate) mod wire;
 mod words;
 
 #[cfg(test)]
@@ -23,6 +23,7 @@ use clap::{Args, Parser};
 #[cfg(test)]
 pub(crate) use self::programs::commands;
 use self::wire::Fate;
+pub(crate) use self::wire::start_bus;
 use super::{
     error::{CommandError, Exit},
     print,

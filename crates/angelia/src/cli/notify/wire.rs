@@ -37,7 +37,7 @@ const START: Duration = Duration::from_secs(20);
 const DELIVERED: Duration = Duration::from_millis(30);
 
 #[derive(Debug, Serialize)]
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     to: &'a str,
@@ -50,7 +50,7 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn new(to: &'a str, from: &'a str, body: Value) -> Self {
+    pub(crate) fn new(to: &'a str, from: &'a str, body: Value) -> Self {
         #[expect(
             clippy::cast_precision_loss,
             reason = "microseconds of this century fit into 53 bits"
@@ -70,7 +70,7 @@ impl<'a> Message<'a> {
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Delivered,
     Queued,
     /// It waits for a name that nobody has ever had.
@@ -105,7 +105,7 @@ pub(super) fn socket(
     Ok(root.join("hermes-bus.sock"))
 }
 
-pub(super) async fn send(
+pub(crate) async fn send(
     environment: &Environment,
     socket: &Path,
     named: bool,
@@ -182,7 +182,7 @@ fn unreachable_bus(socket: &Path, error: &io::Error) -> CommandError {
 }
 
 /// As `angelia bus start` does, and with its answer.
-async fn start_bus(environment: &Environment) -> Result<(), CommandError> {
+pub(crate) async fn start_bus(environment: &Environment) -> Result<(), CommandError> {
     let program = std::env::current_exe().map_err(CommandError::internal)?;
     let start = CommandLine {
         program: Program::File(

@@ -13,7 +13,7 @@ mod place;
 mod prompt;
 mod screen;
 mod show;
-mod signals;
+pub(super) mod signals;
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -25,11 +25,10 @@ use angelia_core::model::{EventKind, Outcome, Status, TurnEvent, TurnId};
 use angelia_frontends::event_json::write_event;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-pub(crate) use self::place::Place;
+pub(crate) use self::place::{Place, RunningTurn};
 use self::{
     ask::{Asking, Typed},
     keyboard::Keyboard,
-    place::RunningTurn,
     screen::Screen,
     show::Show,
     signals::{Wish, Wishes},

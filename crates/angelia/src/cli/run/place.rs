@@ -258,6 +258,7 @@ fn new_session(request: &Request) -> Result<NewSessionRequest, CommandError> {
         caller_cwd: caller_cwd(),
         model: args.model.clone(),
         name: args.session.clone(),
+        title: None,
         at_terminal: request.can_ask,
     })
 }
@@ -298,6 +299,17 @@ impl RunningTurn {
             source,
             parking: Parking::new(is_patient),
         }
+    }
+
+    /// A turn of this process that somebody else submitted.
+    pub(crate) fn here(engine: Engine, turn: TurnId, watch: Watch) -> Self {
+        Self::new(turn, Source::Here { engine, watch }, false)
+    }
+
+    /// A turn of the daemon that somebody else submitted.
+    pub(crate) fn in_daemon(daemon: Daemon, turn: TurnId, events: Events) -> Self {
+        let events = Box::new(events);
+        Self::new(turn, Source::Daemon { daemon, events }, false)
     }
 
     /// The next events; never nothing, because a turn ends with one. Cancel safe.

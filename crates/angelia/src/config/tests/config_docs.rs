@@ -73,13 +73,13 @@ budget of `null` is none.
 ";
 
 const EXECUTORS: &str = "\
-`executors.claude` and `executors.codex` take the keys of a profile except `executor`. A profile that
-runs on that agent inherits them; what the profile says itself wins. `env` and `mcp_servers` are merged by name.
+`executors.claude`, `executors.codex` and `executors.acp` take the keys of a profile except
+`executor`. A profile that runs on that agent inherits them; what the profile says itself wins. `env` and `mcp_servers` are merged by name.
 ";
 
 const HTTP: &str = "\
-The model APIs: [HTTP](http.md) tells what they are and how programs are pointed at them. A change
-here counts after the next start of `angelia serve`.
+The model APIs: [HTTP](http.md) tells what they are and how programs are pointed at them. A
+running `angelia serve` follows changes of `keys`; the rest counts after its next start.
 ";
 
 const BRIDGE: &str = "\

@@ -13,6 +13,7 @@ profiles:
     model: null
     mode: agent
     binary: null
+    command: null
     cwd: null
     trust: auto
     system_prompt_path: null
@@ -40,11 +41,13 @@ profiles:
     auto_resume_budget_guard: true
     auto_resume_max_resumes: 5
     fallback_profile: null
+    delegate_to: []
     exclude_dynamic_system_prompt_sections: true
     warm: 1
 executors:
   claude: {}
   codex: {}
+  acp: {}
 sessions:
   idle_ttl: 10m
   max_live: 64
@@ -113,7 +116,7 @@ fn the_contract_itself_is_a_valid_file() {
     assert!(
         config
             .show_origin()
-            .contains("sessions.keep: 90d  # config.yaml:44")
+            .contains("sessions.keep: 90d  # config.yaml:47")
     );
 }
 

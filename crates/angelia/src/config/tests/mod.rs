@@ -1,5 +1,6 @@
 //! Tests of the configuration as a whole: text in, configuration, message or specification out.
 
+mod commands;
 mod config_docs;
 mod defaults;
 mod errors;

@@ -90,7 +90,7 @@ profiles:
         .iter()
         .map(|(k, v)| (&**k, v.get()))
         .collect();
-    let here = r#"{"args":[1,true,"x"],"command":"here","env":{"K":"v"}}"#;
+    let here = r#"{"command":"here","args":[1,true,"x"],"env":{"K":"v"}}"#;
     assert_eq!(servers, [("all", r#"{"command":"a"}"#), ("docs", here)]);
     assert_eq!(spec.env["A"].as_ref(), "b");
     assert_eq!(spec.env_pass, ["CI".into(), "MY_*".into()]);

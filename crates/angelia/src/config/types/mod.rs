@@ -22,8 +22,8 @@ pub(crate) use mcp::{McpServer, ServerName};
 pub(crate) use period::{Limit, Period};
 pub(crate) use profile::{ExecutorDefaults, Profile};
 pub(crate) use values::{
-    Address, Count, Dollars, FixedPath, Hidden, PassedVariable, Pattern, ProfileName, Program,
-    Tools, VariableName,
+    Address, CommandLine, Count, Dollars, FixedPath, Hidden, PassedVariable, Pattern, ProfileName,
+    Program, Tools, VariableName,
 };
 pub(crate) use words::{Billing, ExecutorName, Mode, Permission, Trust};
 
@@ -58,6 +58,8 @@ settings! {
         claude: ExecutorDefaults = ExecutorDefaults::default(),
         /// For profiles that run Codex.
         codex: ExecutorDefaults = ExecutorDefaults::default(),
+        /// For profiles that run an ACP agent.
+        acp: ExecutorDefaults = ExecutorDefaults::default(),
     }
 }
 

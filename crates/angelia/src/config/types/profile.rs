@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::Value as Json;
 
 use super::{
-    Billing, Count, Dollars, ExecutorName, FixedPath, Hidden, Limit, McpServer, Mode,
+    Billing, CommandLine, Count, Dollars, ExecutorName, FixedPath, Hidden, Limit, McpServer, Mode,
     PassedVariable, Pattern, Period, Permission, Program, ServerName, Tools, Trust, VariableName,
 };
 use crate::config::{
@@ -30,6 +30,9 @@ settings! {
         mode: Mode = Mode::Agent,
         /// The agent's program. `null`: found on `PATH`.
         binary: Option<Program> = None,
+        /// The command line of an ACP agent, such as `[gemini, --acp]`: for `executor: acp`, which
+        /// needs it, and for no other.
+        command: Option<CommandLine> = None,
         /// Where the agent works. `null`: where the caller is (`angelia run`); everybody else
         /// needs a profile that names one.
         cwd: Option<FixedPath> = None,
@@ -95,6 +98,9 @@ settings! {
         /// The profile that takes over when the quota of this one is used up, with everything
         /// said so far; only before the first tool of the turn has started.
         fallback_profile: Option<String> = None,
+        /// The profiles that this one's agent may hand work to, with the tool `delegate`; none that
+        /// may do more than this one.
+        delegate_to: Vec<String> = Vec::new(),
         /// Keep what changes from day to day out of the system prompt, so that the provider's
         /// cache is used.
         exclude_dynamic_system_prompt_sections: bool = true,

@@ -141,6 +141,38 @@ impl Setting for Program {
     }
 }
 
+/// A program with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct CommandLine(pub(crate) Vec<Arc<str>>);
+
+schema!(CommandLine, {"type": "array", "minItems": 1, "items": {"type": "string"}});
+
+impl Setting for CommandLine {
+    fn expects() -> String {
+        "a list: a program's name or whole path, then its arguments, such as [gemini, --acp]"
+            .to_owned()
+    }
+
+    fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
+        let is_list = matches!(&place.node.value, Value::List(_));
+        let is_loose = matches!(&place.node.value, Value::Scalar(scalar)
+            if scalar.kind == crate::config::node::ScalarKind::Loose);
+        if !is_list && !is_loose {
+            problems.push(place.mismatch(&Self::expects()));
+            return None;
+        }
+        let words = Vec::<String>::read(place, problems)?;
+        let starts_well = words.first().is_some_and(|program| {
+            is_fixed(program) || (!program.is_empty() && !program.contains('/'))
+        });
+        if !starts_well || words.iter().any(|word| word.contains('\0')) {
+            problems.push(place.problem(format!("is not {}", Self::expects())));
+            return None;
+        }
+        Some(Self(words.into_iter().map(Arc::from).collect()))
+    }
+}
+
 fn is_fixed(text: &str) -> bool {
     let path = text.strip_prefix('~').unwrap_or(text);
     path.starts_with('/') || text == "~"

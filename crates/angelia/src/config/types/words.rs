@@ -46,7 +46,7 @@ macro_rules! words {
 
 words! {
     /// A kind of agent, or the choice left to us.
-    ExecutorName { Auto = "auto", Claude = "claude", Codex = "codex", Parrot = "parrot" }
+    ExecutorName { Auto = "auto", Claude = "claude", Codex = "codex", Acp = "acp", Parrot = "parrot" }
 
     Mode { Agent = "agent", Model = "model" }
 
@@ -64,13 +64,14 @@ impl ExecutorName {
             Self::Auto => "auto",
             Self::Claude => "claude",
             Self::Codex => "codex",
+            Self::Acp => "acp",
             Self::Parrot => "parrot",
         }
     }
 
     /// A kind of agent by its word; the choice that is left to us is none.
     pub(crate) fn named(word: &str) -> Option<Self> {
-        let all = [Self::Claude, Self::Parrot];
+        let all = [Self::Claude, Self::Codex, Self::Parrot];
         all.into_iter().find(|one| one.as_str() == word)
     }
 
@@ -80,6 +81,7 @@ impl ExecutorName {
             Self::Auto => &[Self::Claude, Self::Codex, Self::Parrot],
             Self::Claude => &[Self::Claude],
             Self::Codex => &[Self::Codex],
+            Self::Acp => &[Self::Acp],
             Self::Parrot => &[Self::Parrot],
         }
     }

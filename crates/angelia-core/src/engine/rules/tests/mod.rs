@@ -37,7 +37,7 @@ fn every_body_can_be_seen() {
         (
             r#"{"type":7,"text":["a",1]}"#,
             None,
-            r#"{"text":["a",1],"type":7}"#,
+            r#"{"type":7,"text":["a",1]}"#,
         ),
         (r#"{"text":""}"#, None, ""),
         (r#""only text""#, None, "only text"),

@@ -1,12 +1,14 @@
 //! A body of Chat Completions becomes an [`Ask`]. Total: whatever comes is an `Ask` or is refused
 //! with a reason.
 
+use std::sync::Arc;
+
 use angelia_core::model::{CallerTool, Content, Message, Part, Role, ToolId};
 use serde_json::value::RawValue;
 
 use super::{
     super::{
-        super::dialect::{Ask, Output, Refused, ToolChoice, json},
+        super::dialect::{Ask, Output, Refused, ToolChoice, json, stop_words},
         contents::contents,
         conversation::{Conversation, arguments, wrapped},
         schema, tools,
@@ -40,6 +42,7 @@ pub fn decode(body: &[u8]) -> Result<(Ask, Chat), Refused> {
         tool_choice,
         output: output(request.response_format)?,
         max_tokens: request.max_completion_tokens.or(request.max_tokens),
+        stop: stop(request.stop)?,
         stream,
         previous: None,
     };
@@ -164,6 +167,16 @@ fn tools_of(request: &Request<'_>) -> Result<(Vec<CallerTool>, ToolChoice, bool)
     let mut tools = tools::bare_functions(raw, "functions")?;
     let choice = tools::choice(request.function_call, &mut tools, "function_call")?;
     Ok((tools, choice, true))
+}
+
+/// A word, or several.
+fn stop(given: Option<&RawValue>) -> Result<Vec<Arc<str>>, Refused> {
+    let words = match given {
+        None => Vec::new(),
+        Some(one) if one.get().starts_with('"') => vec![json::part(one, "stop")?],
+        Some(several) => json::part(several, "stop")?,
+    };
+    stop_words(words, "stop")
 }
 
 fn output(format: Option<ResponseFormat<'_>>) -> Result<Output, Refused> {

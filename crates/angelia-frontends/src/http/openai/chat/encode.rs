@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::{
-    super::super::dialect::{Begin, Block, Encoder, End, Piece, Stop, Whole, WholeBlock},
+    super::super::dialect::{
+        Begin, Block, Encoder, End, Paragraphs, Piece, Stop, Whole, WholeBlock,
+    },
     Chat,
     wire::{
         AnswerMessage, Choice, Completion, Delta, Function, FunctionDelta, ToolCall, ToolCallDelta,
@@ -20,6 +22,8 @@ pub struct ChunkEncoder {
     open: Option<Open>,
     /// How many tools were called so far.
     calls: u32,
+    text: Paragraphs,
+    reasoning: Paragraphs,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +46,8 @@ impl ChunkEncoder {
             head,
             open: None,
             calls: 0,
+            text: Paragraphs::default(),
+            reasoning: Paragraphs::default(),
         }
     }
 
@@ -64,8 +70,14 @@ impl ChunkEncoder {
 
     fn open(&mut self, block: &Block, out: &mut Vec<u8>) {
         let (id, name) = match block {
-            Block::Text => return self.open = Some(Open::Text),
-            Block::Reasoning => return self.open = Some(Open::Reasoning),
+            Block::Text => {
+                self.text.begin();
+                return self.open = Some(Open::Text);
+            }
+            Block::Reasoning => {
+                self.reasoning.begin();
+                return self.open = Some(Open::Reasoning);
+            }
             Block::Call { id, name } => (id, name),
         };
         let index = self.calls;
@@ -116,9 +128,16 @@ impl ChunkEncoder {
 
     fn more(&mut self, text: &str, out: &mut Vec<u8>) {
         let mut delta = Delta::default();
+        let spaced;
         match &mut self.open {
-            Some(Open::Text) => delta.content = Some(text),
-            Some(Open::Reasoning) => delta.reasoning_content = Some(text),
+            Some(Open::Text) => {
+                spaced = self.text.next(text);
+                delta.content = Some(&spaced);
+            }
+            Some(Open::Reasoning) => {
+                spaced = self.reasoning.next(text);
+                delta.reasoning_content = Some(&spaced);
+            }
             Some(Open::Call {
                 index,
                 has_arguments,
@@ -178,13 +197,12 @@ impl Encoder for ChunkEncoder {
 pub(super) fn whole(chat: Chat, whole: &Whole) -> Vec<u8> {
     let mut content = None;
     let mut reasoning = None;
+    let (mut said, mut thought) = (Paragraphs::default(), Paragraphs::default());
     let mut tool_calls = Vec::new();
     for block in &whole.blocks {
         match block {
-            WholeBlock::Text(text) => content.get_or_insert_with(String::new).push_str(text),
-            WholeBlock::Reasoning(text) => {
-                reasoning.get_or_insert_with(String::new).push_str(text);
-            }
+            WholeBlock::Text(text) => append_block(&mut content, &mut said, text),
+            WholeBlock::Reasoning(text) => append_block(&mut reasoning, &mut thought, text),
             WholeBlock::Call { id, name, input } => tool_calls.push(ToolCall {
                 id: id.as_str(),
                 kind: "function",
@@ -229,11 +247,17 @@ pub(super) fn whole(chat: Chat, whole: &Whole) -> Vec<u8> {
     out
 }
 
+fn append_block(all: &mut Option<String>, paragraphs: &mut Paragraphs, text: &str) {
+    let all = all.get_or_insert_default();
+    paragraphs.begin();
+    all.push_str(&paragraphs.next(text));
+}
+
 /// The table. An answer that did not come to its end is `length`: clients take it as it is and do
 /// not ask again by themselves.
 const fn finish_reason(stop: &Stop, chat: Chat) -> &'static str {
     match stop {
-        Stop::EndTurn => "stop",
+        Stop::EndTurn | Stop::Word(_) => "stop",
         Stop::Calls if chat.legacy => "function_call",
         Stop::Calls => "tool_calls",
         Stop::Partial | Stop::MaxTokens | Stop::Failed(_) | Stop::Interrupted => "length",

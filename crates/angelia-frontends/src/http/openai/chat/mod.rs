@@ -5,7 +5,7 @@
 
 mod decode;
 mod encode;
-mod wire;
+pub(in crate::http) mod wire;
 
 use axum::http::StatusCode;
 

@@ -3,55 +3,79 @@
 use std::{borrow::Cow, sync::Arc};
 
 use angelia_core::model::Usage;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::super::super::openapi::shapes;
+
 /// Fields that are not here are accepted and change nothing.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
-pub(super) struct Request<'a> {
+#[schemars(rename = "ChatRequest")]
+pub(in crate::http) struct Request<'a> {
+    #[schemars(length(min = 1))]
     pub(super) model: Arc<str>,
     #[serde(borrow)]
+    #[schemars(schema_with = "shapes::chat_messages")]
     pub(super) messages: Vec<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::chat_tools")]
     pub(super) tools: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::choice")]
     pub(super) tool_choice: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::functions")]
     pub(super) functions: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::choice")]
     pub(super) function_call: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) response_format: Option<ResponseFormat<'a>>,
     pub(super) max_tokens: Option<u64>,
     pub(super) max_completion_tokens: Option<u64>,
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::stop")]
+    pub(super) stop: Option<&'a RawValue>,
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
+    /// There is one answer.
+    #[schemars(range(max = 1))]
     pub(super) n: Option<u64>,
+    /// Refused.
+    #[schemars(extend("const" = false))]
     pub(super) logprobs: Option<bool>,
+    /// Text alone.
     #[serde(borrow)]
+    #[schemars(extend("items" = {"const": "text"}))]
     pub(super) modalities: Option<Vec<Cow<'a, str>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
+#[schemars(rename = "ChatStreamOptions")]
 pub(super) struct StreamOptions {
     pub(super) include_usage: Option<bool>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
+#[schemars(rename = "ChatResponseFormat")]
 pub(super) struct ResponseFormat<'a> {
     #[serde(rename = "type", borrow)]
+    #[schemars(extend("enum" = ["text", "json_object", "json_schema"]))]
     pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) json_schema: Option<JsonSchema<'a>>,
+    pub(super) json_schema: Option<SchemaFormat<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
-pub(super) struct JsonSchema<'a> {
+#[schemars(rename = "ChatJsonSchema")]
+pub(super) struct SchemaFormat<'a> {
     #[serde(borrow)]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub(super) schema: Option<&'a RawValue>,
 }
 
@@ -97,8 +121,9 @@ pub(super) struct CalledCustom<'a> {
 }
 
 /// An answer that is not streamed.
-#[derive(Debug, Serialize)]
-pub(super) struct Completion<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChatCompletion")]
+pub(in crate::http) struct Completion<'a> {
     pub(super) id: String,
     pub(super) object: &'static str,
     pub(super) created: i64,
@@ -107,7 +132,8 @@ pub(super) struct Completion<'a> {
     pub(super) usage: UsageJson,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChatChoice")]
 pub(super) struct Choice<'a> {
     pub(super) index: u32,
     pub(super) message: AnswerMessage<'a>,
@@ -115,7 +141,8 @@ pub(super) struct Choice<'a> {
     pub(super) finish_reason: &'static str,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChatMessage")]
 pub(super) struct AnswerMessage<'a> {
     pub(super) role: &'static str,
     pub(super) content: Option<String>,
@@ -129,7 +156,8 @@ pub(super) struct AnswerMessage<'a> {
     pub(super) function_call: Option<Function<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChatToolCall")]
 pub(super) struct ToolCall<'a> {
     pub(super) id: &'a str,
     #[serde(rename = "type")]
@@ -137,7 +165,8 @@ pub(super) struct ToolCall<'a> {
     pub(super) function: Function<'a>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChatFunction")]
 pub(super) struct Function<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: &'a str,
@@ -175,7 +204,8 @@ pub(super) struct FunctionDelta<'a> {
     pub(super) arguments: &'a str,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChatUsage")]
 pub(super) struct UsageJson {
     prompt_tokens: u64,
     completion_tokens: u64,
@@ -184,12 +214,14 @@ pub(super) struct UsageJson {
     completion_tokens_details: CompletionDetails,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChatPromptDetails")]
 struct PromptDetails {
     cached_tokens: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChatCompletionDetails")]
 struct CompletionDetails {
     reasoning_tokens: u64,
 }

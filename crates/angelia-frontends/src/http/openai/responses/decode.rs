@@ -69,6 +69,7 @@ pub fn decode(
         tool_choice,
         output: output(request.text)?,
         max_tokens: request.max_output_tokens,
+        stop: Vec::new(),
         stream: request.stream.unwrap_or(false),
         previous,
         is_utility: false,

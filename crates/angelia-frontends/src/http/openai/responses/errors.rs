@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use angelia_core::model::{Failure, FailureKind};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Whoever must wait longer than this should be told so, instead of trying again by itself.
 const SOON: Duration = Duration::from_mins(1);
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ResponseError {
     code: &'static str,
     message: String,

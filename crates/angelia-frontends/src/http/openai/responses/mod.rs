@@ -17,7 +17,7 @@ mod ids;
 mod items;
 mod names;
 mod object;
-mod wire;
+pub(in crate::http) mod wire;
 
 use axum::http::StatusCode;
 

@@ -98,7 +98,12 @@ const fn incomplete(stop: &Stop) -> Option<&'static str> {
     match stop {
         Stop::MaxTokens => Some("max_output_tokens"),
         Stop::Refusal => Some("content_filter"),
-        Stop::EndTurn | Stop::Calls | Stop::Partial | Stop::Failed(_) | Stop::Interrupted => None,
+        Stop::EndTurn
+        | Stop::Calls
+        | Stop::Partial
+        | Stop::Word(_)
+        | Stop::Failed(_)
+        | Stop::Interrupted => None,
     }
 }
 

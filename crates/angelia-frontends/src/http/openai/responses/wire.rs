@@ -3,48 +3,68 @@
 use std::{borrow::Cow, sync::Arc};
 
 use angelia_core::model::{RawJson, Usage};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{errors::ResponseError, names::Names};
+use super::{super::super::openapi::shapes, errors::ResponseError, names::Names};
 
 /// Fields that are not here are accepted and change nothing.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
-pub(super) struct Request<'a> {
+#[schemars(rename = "ResponsesRequest")]
+pub(in crate::http) struct Request<'a> {
+    #[schemars(length(min = 1))]
     pub(super) model: Arc<str>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::input")]
     pub(super) input: Option<&'a RawValue>,
     pub(super) instructions: Option<Arc<str>>,
     pub(super) previous_response_id: Option<Arc<str>>,
-    #[serde(borrow)]
+    /// Refused.
+    #[serde(borrow, default)]
+    #[schemars(skip)]
     pub(super) conversation: Option<&'a RawValue>,
-    #[serde(borrow)]
+    /// Refused.
+    #[serde(borrow, default)]
+    #[schemars(skip)]
     pub(super) prompt: Option<&'a RawValue>,
+    /// Refused.
+    #[schemars(extend("const" = false))]
     pub(super) background: Option<bool>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::response_tools")]
     pub(super) tools: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::choice")]
     pub(super) tool_choice: Option<&'a RawValue>,
     pub(super) parallel_tool_calls: Option<bool>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    #[schemars(schema_with = "shapes::text_options")]
     pub(super) text: Option<&'a RawValue>,
     #[serde(borrow)]
+    #[schemars(with = "Option<Value>")]
     pub(super) reasoning: Option<&'a RawValue>,
     pub(super) max_output_tokens: Option<u64>,
     pub(super) stream: Option<bool>,
     pub(super) store: Option<bool>,
     pub(super) metadata: Option<Map<String, Value>>,
     #[serde(borrow)]
+    #[schemars(with = "Option<Value>")]
     pub(super) temperature: Option<&'a RawValue>,
     #[serde(borrow)]
+    #[schemars(with = "Option<Value>")]
     pub(super) top_p: Option<&'a RawValue>,
+    #[schemars(range(max = 0))]
     pub(super) top_logprobs: Option<u64>,
     #[serde(borrow)]
+    #[schemars(with = "Option<Value>")]
     pub(super) truncation: Option<&'a RawValue>,
     #[serde(borrow)]
+    #[schemars(with = "Option<Value>")]
     pub(super) user: Option<&'a RawValue>,
     #[serde(borrow)]
+    #[schemars(with = "Option<Value>")]
     pub(super) prompt_cache_key: Option<&'a RawValue>,
 }
 
@@ -85,8 +105,8 @@ pub(super) struct Echo {
     pub(super) prompt_cache_key: Option<RawJson>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Response<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::http) struct Response<'a> {
     pub(super) id: String,
     pub(super) object: &'static str,
     pub(super) created_at: i64,
@@ -101,30 +121,41 @@ pub(super) struct Response<'a> {
     pub(super) output: &'a [Item],
     pub(super) parallel_tool_calls: bool,
     pub(super) previous_response_id: Option<&'a str>,
+    #[schemars(with = "Option<Value>")]
     pub(super) prompt_cache_key: Option<&'a RawValue>,
+    #[schemars(with = "Value")]
     pub(super) reasoning: &'a RawValue,
     pub(super) service_tier: &'static str,
     pub(super) store: bool,
+    #[schemars(with = "Value")]
     pub(super) temperature: &'a RawValue,
+    #[schemars(with = "Value")]
     pub(super) text: &'a RawValue,
+    #[schemars(with = "Value")]
     pub(super) tool_choice: &'a RawValue,
+    #[schemars(with = "Vec<Value>")]
     pub(super) tools: &'a [RawJson],
     pub(super) top_logprobs: u32,
+    #[schemars(with = "Value")]
     pub(super) top_p: &'a RawValue,
+    #[schemars(with = "Value")]
     pub(super) truncation: &'a RawValue,
     pub(super) usage: Option<UsageJson>,
+    #[schemars(with = "Option<Value>")]
     pub(super) user: Option<&'a RawValue>,
     pub(super) metadata: &'a Map<String, Value>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResponseIncomplete")]
 pub(super) struct Incomplete {
     pub(super) reason: &'static str,
 }
 
 /// An item of an answer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[schemars(rename = "ResponseItem")]
 pub(super) enum Item {
     Message {
         id: String,
@@ -155,7 +186,7 @@ pub(super) enum Item {
     },
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename = "output_text")]
 pub(super) struct TextPart {
     pub(super) text: String,
@@ -163,7 +194,7 @@ pub(super) struct TextPart {
     pub(super) logprobs: [(); 0],
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename = "summary_text")]
 pub(super) struct SummaryPart {
     pub(super) text: String,
@@ -179,7 +210,8 @@ impl TextPart {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResponseUsage")]
 pub(super) struct UsageJson {
     input_tokens: u64,
     input_tokens_details: InputDetails,
@@ -188,13 +220,15 @@ pub(super) struct UsageJson {
     total_tokens: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResponseInputDetails")]
 struct InputDetails {
     cached_tokens: u64,
     cache_write_tokens: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ResponseOutputDetails")]
 struct OutputDetails {
     reasoning_tokens: u64,
 }

@@ -1,0 +1,295 @@
+//! Programs that agents have run by us: their output in one stream, bounded, and none of them
+//! outlives the session.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::OsString,
+    os::unix::process::ExitStatusExt as _,
+    path::PathBuf,
+    process::ExitStatus,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use angelia_core::model::Failure;
+use serde_json::{Value, json};
+use tokio::{io::AsyncReadExt as _, sync::watch, task::JoinSet, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::wish::Program;
+use crate::{
+    host::Host,
+    process::{Child, Ladder, Launch, SpawnError, spawn, terminate},
+};
+
+/// Kept of an output where the agent does not say how much, and at most.
+const KEPT: usize = 1024 * 1024;
+
+/// At once, of one session.
+const MOST: usize = 32;
+
+/// Between asking a program to end and ending it.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Runs what follows with both outputs in one.
+const TOGETHER: &str = "exec \"$0\" \"$@\" 2>&1";
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TerminalError {
+    #[error("there is no terminal {0}")]
+    Unknown(Box<str>),
+    #[error("{MOST} terminals are open; release one first")]
+    TooMany,
+    #[error("{0}")]
+    Invalid(Failure),
+    #[error(transparent)]
+    NotStarted(#[from] SpawnError),
+}
+
+/// The terminals of one session.
+#[derive(Debug)]
+pub(super) struct Terminals {
+    host: Host,
+    environment: BTreeMap<OsString, OsString>,
+    all: HashMap<Box<str>, Terminal>,
+    next: u64,
+    running: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Terminal {
+    output: Arc<Mutex<Output>>,
+    ended: watch::Receiver<Option<Value>>,
+    stop: CancellationToken,
+}
+
+/// The end of what a program has said.
+#[derive(Debug)]
+struct Output {
+    bytes: Vec<u8>,
+    kept: usize,
+    truncated: bool,
+}
+
+impl Output {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        // Cut rarely, and never into a character.
+        if self.bytes.len() > 2 * self.kept {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        let excess = self.bytes.len().saturating_sub(self.kept);
+        if excess == 0 {
+            return;
+        }
+        let is_start = |byte: &u8| !(0x80..0xc0).contains(byte);
+        let rest = &self.bytes[excess..];
+        let from = excess + rest.iter().position(is_start).unwrap_or(rest.len());
+        self.bytes.drain(..from);
+        self.truncated = true;
+    }
+
+    fn text(&mut self) -> String {
+        self.cut();
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+impl Terminals {
+    pub(super) fn new(host: Host, environment: BTreeMap<OsString, OsString>) -> Self {
+        Self {
+            host,
+            environment,
+            all: HashMap::new(),
+            next: 0,
+            running: JoinSet::new(),
+        }
+    }
+
+    /// Starts a program in a folder that was looked at. Its id.
+    pub(super) async fn run(
+        &mut self,
+        program: &Program,
+        folder: PathBuf,
+    ) -> Result<Value, TerminalError> {
+        while self.running.try_join_next().is_some() {}
+        if self.all.len() >= MOST {
+            return Err(TerminalError::TooMany);
+        }
+        let mut args: Vec<OsString> = vec!["-c".into()];
+        if program.is_line() {
+            args.push(format!("{{ {}\n}} 2>&1", program.command).into());
+        } else {
+            args.push(TOGETHER.into());
+            args.push((*program.command).into());
+            args.extend(program.args.iter().map(|arg| OsString::from(&**arg)));
+        }
+        let mut env = self.environment.clone();
+        for (name, value) in &program.env {
+            env.insert((**name).into(), (**value).into());
+        }
+        // A mark of its own: ending it must not end the agent.
+        let mark = self.host.fresh_mark().map_err(TerminalError::Invalid)?;
+        let launch = Launch {
+            program: "/bin/sh".into(),
+            args,
+            cwd: folder,
+            env,
+            mark,
+            ledger: self.host.ledger.clone(),
+        };
+        let child = spawn(&launch).await?;
+        let kept = program.kept.and_then(|kept| usize::try_from(kept).ok());
+        let output = Arc::new(Mutex::new(Output {
+            bytes: Vec::new(),
+            kept: kept.unwrap_or(KEPT).min(KEPT),
+            truncated: false,
+        }));
+        let (told, ended) = watch::channel(None);
+        let stop = CancellationToken::new();
+        self.running
+            .spawn(watch_over(child, Arc::clone(&output), told, stop.clone()));
+        self.next += 1;
+        let id: Box<str> = format!("term-{}", self.next).into();
+        let terminal = Terminal {
+            output,
+            ended,
+            stop,
+        };
+        self.all.insert(id.clone(), terminal);
+        Ok(json!({"terminalId": id}))
+    }
+
+    fn get(&self, id: &str) -> Result<&Terminal, TerminalError> {
+        self.all
+            .get(id)
+            .ok_or_else(|| TerminalError::Unknown(id.into()))
+    }
+
+    pub(super) fn output(&self, id: &str) -> Result<Value, TerminalError> {
+        let terminal = self.get(id)?;
+        let mut output = lock(&terminal.output);
+        let text = output.text();
+        let mut value = json!({"output": text, "truncated": output.truncated});
+        if let Some(status) = &*terminal.ended.borrow() {
+            value["exitStatus"] = status.clone();
+        }
+        Ok(value)
+    }
+
+    /// What it has said, for people.
+    pub(super) fn text(&self, id: &str) -> Option<String> {
+        let terminal = self.all.get(id)?;
+        Some(lock(&terminal.output).text())
+    }
+
+    /// Waits for its end without holding anything up.
+    pub(super) fn wait(
+        &self,
+        id: &str,
+    ) -> Result<impl Future<Output = Value> + use<>, TerminalError> {
+        let mut ended = self.get(id)?.ended.clone();
+        Ok(async move {
+            match ended.wait_for(Option::is_some).await {
+                Ok(status) => status.clone().unwrap_or_default(),
+                Err(_gone) => json!({}),
+            }
+        })
+    }
+
+    pub(super) fn kill(&self, id: &str) -> Result<Value, TerminalError> {
+        self.get(id)?.stop.cancel();
+        Ok(json!({}))
+    }
+
+    pub(super) fn release(&mut self, id: &str) -> Result<Value, TerminalError> {
+        self.kill(id)?;
+        self.all.remove(id);
+        Ok(json!({}))
+    }
+
+    /// Ends all of them.
+    pub(super) async fn close(&mut self) {
+        for terminal in self.all.values() {
+            terminal.stop.cancel();
+        }
+        let all = async { while self.running.join_next().await.is_some() {} };
+        // Whatever is left is killed when this is dropped.
+        let _ = timeout(2 * GRACE, all).await;
+        self.all.clear();
+    }
+}
+
+/// Reads what a program says until it ends or is stopped; then nothing of it is left.
+async fn watch_over(
+    mut child: Child,
+    output: Arc<Mutex<Output>>,
+    told: watch::Sender<Option<Value>>,
+    stop: CancellationToken,
+) {
+    // Nobody types.
+    drop(child.stdin.take());
+    let mut pipe = child.stdout.take();
+    let mut chunk = vec![0; 16 * 1024];
+    loop {
+        let read = async {
+            match &mut pipe {
+                Some(pipe) => pipe.read(&mut chunk).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            _ = child.exited() => break,
+            read = read => match read {
+                Ok(read @ 1..) => lock(&output).push(&chunk[..read]),
+                Ok(0) | Err(_) => pipe = None,
+            },
+        }
+    }
+    child.stdout = pipe;
+    let ended = terminate(child, &Ladder::within(GRACE), |bytes| {
+        lock(&output).push(bytes);
+    })
+    .await;
+    told.send_replace(Some(status(ended.status)));
+}
+
+fn status(status: Option<ExitStatus>) -> Value {
+    let signal = status.and_then(|status| status.signal());
+    json!({
+        "exitCode": status.and_then(|status| status.code()),
+        "signal": signal.map(|signal| format!("signal {signal}")),
+    })
+}
+
+fn lock(output: &Mutex<Output>) -> std::sync::MutexGuard<'_, Output> {
+    output.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_output_is_kept_and_no_character_is_cut() {
+        let mut output = Output {
+            bytes: Vec::new(),
+            kept: 5,
+            truncated: false,
+        };
+        output.push("abc".as_bytes());
+        assert_eq!((output.text(), output.truncated), ("abc".to_owned(), false));
+        output.push("dé€f".as_bytes());
+        assert_eq!((output.text(), output.truncated), ("€f".to_owned(), true));
+        for _ in 0..1000 {
+            output.push(&[b'x'; 100]);
+            assert!(output.bytes.len() <= 110);
+        }
+        assert_eq!(output.text(), "xxxxx");
+    }
+}

@@ -1,0 +1,242 @@
+//! Errors of agents, as failures that say what to do. Agents do not agree on codes, so the words
+//! decide where the code says nothing.
+
+use angelia_core::model::{Failure, FailureKind};
+use angelia_wire::jsonrpc::{self, ErrorObject};
+use serde_json::Value;
+
+use super::protocol::opened::Greeting;
+use crate::prose::cut;
+
+/// The protocol's own code for "log in first".
+const AUTH_REQUIRED: i64 = -32000;
+
+/// Quoted of an error at most.
+const QUOTED: usize = 600;
+
+/// Words by which a failed login is known. Lower case.
+const AUTH_WORDS: [&str; 13] = [
+    "api key",
+    "api-key",
+    "api_key",
+    "apikey",
+    "unauthorized",
+    "unauthenticated",
+    "authentication",
+    "authenticate",
+    "not logged in",
+    "log in",
+    "login",
+    "credential",
+    "oauth",
+];
+
+const QUOTA_WORDS: [&str; 5] = [
+    "rate limit",
+    "rate_limit",
+    "quota",
+    "usage limit",
+    "resource_exhausted",
+];
+
+const NETWORK_WORDS: [&str; 10] = [
+    "fetch failed",
+    "econnrefused",
+    "econnreset",
+    "enotfound",
+    "etimedout",
+    "unable to connect",
+    "connection error",
+    "connection refused",
+    "network",
+    "overloaded",
+];
+
+const LOST_WORDS: [&str; 5] = [
+    "session not found",
+    "no conversation found",
+    "unknown session",
+    "no previous sessions",
+    "not found",
+];
+
+/// What is known about the agent that failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around<'a> {
+    pub(crate) greeting: &'a Greeting,
+    /// What was asked of it, as in "could not …".
+    pub(crate) doing: &'a str,
+}
+
+impl Around<'_> {
+    pub(crate) fn failure(&self, error: &ErrorObject<'_>) -> Failure {
+        let text = words(error);
+        let agent = self.greeting.name();
+        let (kind, hint) = self.kind(error.code, &text);
+        let message = format!("{agent} could not {}: {}", self.doing, cut(&text, QUOTED));
+        let failure = Failure::new(kind, message);
+        match hint {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+
+    fn kind(&self, code: i64, text: &str) -> (FailureKind, Option<String>) {
+        let said = text.to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let again = || Some("try again later".to_owned());
+        match code {
+            AUTH_REQUIRED | 401 | 403 => (FailureKind::Auth, Some(self.login_hint())),
+            429 => (FailureKind::RateLimited, again()),
+            408 | 500..=599 => (FailureKind::Unavailable, again()),
+            _ if says(&LOST_WORDS) && said.contains("session") => (
+                FailureKind::Invalid,
+                Some("the agent no longer has this conversation; start a new session".to_owned()),
+            ),
+            _ if says(&QUOTA_WORDS) || said.contains("429") => (FailureKind::RateLimited, again()),
+            _ if says(&AUTH_WORDS) || said.contains("401") => {
+                (FailureKind::Auth, Some(self.login_hint()))
+            }
+            _ if says(&NETWORK_WORDS) => (
+                FailureKind::Unavailable,
+                Some("check the network and the agent's own settings, then try again".to_owned()),
+            ),
+            404 => (
+                FailureKind::Invalid,
+                Some("check `model` in the profile".to_owned()),
+            ),
+            400..=499 | jsonrpc::INVALID_PARAMS => (FailureKind::Invalid, None),
+            _ => (
+                FailureKind::Agent,
+                Some("run the profile's `command` by hand to see more".to_owned()),
+            ),
+        }
+    }
+
+    /// In the agent's own words, where it has some.
+    pub(crate) fn login_hint(&self) -> String {
+        let agent = self.greeting.name();
+        let ways = self.greeting.logins.join("; ");
+        if ways.is_empty() {
+            return format!(
+                "log in with {agent}'s own program, or set its key in `env` of the profile"
+            );
+        }
+        let ways = cut(&ways, QUOTED);
+        format!(
+            "log in with {agent}'s own program ({ways}), or set its key in `env` of the profile"
+        )
+    }
+}
+
+/// The agent does not know the conversation, rather than being unable to take it up.
+pub(crate) fn is_auth(error: &ErrorObject<'_>) -> bool {
+    let greeting = Greeting::default();
+    let around = Around {
+        greeting: &greeting,
+        doing: "",
+    };
+    around.kind(error.code, &words(error)).0 == FailureKind::Auth
+}
+
+/// Everything an error says in words. Some put the words of somebody else, as JSON, into their own.
+pub(crate) fn words(error: &ErrorObject<'_>) -> String {
+    let mut text = inner(&error.message).unwrap_or_else(|| error.message.to_string());
+    let data: Option<Value> = error
+        .data
+        .and_then(|data| serde_json::from_str(data.get()).ok());
+    let details = data.as_ref().and_then(|data| {
+        let fields = ["details", "message", "error"];
+        let field = fields.iter().find_map(|field| data.get(field)?.as_str());
+        field.or(data.as_str())
+    });
+    if let Some(details) = details.filter(|details| !text.contains(details)) {
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&inner(details).unwrap_or_else(|| details.to_owned()));
+    }
+    if text.trim().is_empty() {
+        text = format!("error {}", error.code);
+    }
+    text
+}
+
+fn inner(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let value: Value = serde_json::from_str(text).ok()?;
+    let message = value.pointer("/error/message").or(value.get("message"))?;
+    message.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn failure(code: i64, message: &str, data: Option<&str>) -> Failure {
+        let data = data.map(|data| RawValue::from_string(data.to_owned()).unwrap());
+        let error = ErrorObject {
+            data: data.as_deref(),
+            ..ErrorObject::new(code, message)
+        };
+        let greeting = Greeting {
+            title: Some("Some Agent".into()),
+            logins: vec!["Run `agent login`".into()],
+            ..Greeting::default()
+        };
+        let around = Around {
+            greeting: &greeting,
+            doing: "take the message",
+        };
+        around.failure(&error)
+    }
+
+    #[test]
+    fn a_missing_login_is_known_by_code_or_by_words() {
+        let quoted = r#"{"error":{"code":401,"message":"API key not valid.","status":"X"}}"#;
+        for (code, message, data) in [
+            (-32000, "Authentication required", None),
+            (-32000, "x", None),
+            (401, quoted, None),
+            (-32603, "Internal error: Incorrect API key", None),
+            (
+                -32603,
+                "Internal error",
+                Some(r#"{"details":"Please run /login"}"#),
+            ),
+        ] {
+            let failure = failure(code, message, data);
+            assert_eq!(failure.kind, FailureKind::Auth, "{message}");
+            assert!(failure.hint.unwrap().contains("agent login"));
+        }
+        let failure = failure(401, quoted, None);
+        assert!(failure.message.ends_with("API key not valid."), "{failure}");
+    }
+
+    #[test]
+    fn other_errors_have_their_kinds() {
+        let table = [
+            (429, "slow down", FailureKind::RateLimited),
+            (
+                -32603,
+                "You have hit your usage limit",
+                FailureKind::RateLimited,
+            ),
+            (503, "x", FailureKind::Unavailable),
+            (-32603, "TypeError: fetch failed", FailureKind::Unavailable),
+            (-32602, "Session not found: nope", FailureKind::Invalid),
+            (-32602, "bad block", FailureKind::Invalid),
+            (-32603, "Internal error", FailureKind::Agent),
+            (0, "", FailureKind::Agent),
+        ];
+        for (code, message, kind) in table {
+            let failure = failure(code, message, None);
+            assert_eq!(failure.kind, kind, "{message}");
+            assert!(!failure.message.ends_with(": "), "{failure}");
+        }
+    }
+}

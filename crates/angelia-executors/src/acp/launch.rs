@@ -1,0 +1,152 @@
+//! What a specification means for an ACP agent: what cannot be kept is refused, the rest becomes a
+//! program, its arguments and its environment. Pure but for the search for the program.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use angelia_core::model::{
+    Billing, Failure, FailureKind, LaunchFingerprint, Mode, SessionSpec, SystemPrompt, ToolSet,
+};
+
+use crate::{host::Host, pool::VERSION};
+
+/// What a component of the fingerprint does not say about what precedes the conversation.
+const BEHIND_THE_PREFIX: [&str; 6] = [
+    "history",
+    "billing",
+    "binary",
+    "environment",
+    "permissions",
+    "model",
+];
+
+/// Refuses what no ACP agent can be held to.
+pub(super) fn check(spec: &SessionSpec) -> Result<(), Failure> {
+    let refuse = |what: &str, hint: &str| {
+        Err(Failure::new(FailureKind::Invalid, what).with_hint(hint.to_owned()))
+    };
+    if spec.mode == Mode::Model {
+        return refuse(
+            "an ACP agent has no model mode: nothing in the protocol turns the agent's own tools off",
+            "set `mode: agent`, or choose another `executor` for this profile",
+        );
+    }
+    if matches!(spec.tools, ToolSet::None | ToolSet::List(_)) {
+        return refuse(
+            "the tools of an ACP agent cannot be chosen: the protocol has no word for it",
+            "set `tools: default`, and use `disallowed_tools` for what must not run",
+        );
+    }
+    if let SystemPrompt::Replace(_) = spec.system {
+        return refuse(
+            "the system prompt of an ACP agent cannot be replaced",
+            "use `system_prompt_path` in agent mode, which adds to it",
+        );
+    }
+    if !spec.caller_tools.is_empty() {
+        return refuse(
+            "an ACP agent cannot call the caller's tools",
+            "leave `tools` out of the request, or choose another model",
+        );
+    }
+    if spec.output_schema.is_some() {
+        return refuse(
+            "an ACP agent cannot be held to a schema",
+            "ask for JSON in words, or choose another model",
+        );
+    }
+    check_billing(spec.billing)
+}
+
+/// No agent says over this protocol who pays.
+fn check_billing(billing: Billing) -> Result<(), Failure> {
+    match billing {
+        Billing::Any => Ok(()),
+        Billing::Subscription | Billing::ApiKey => {
+            let wanted = billing.as_str();
+            let message = format!(
+                "this profile wants billing `{wanted}`, but ACP agents do not tell who pays"
+            );
+            Err(Failure::new(FailureKind::Auth, message).with_hint("set `billing: any`"))
+        }
+    }
+}
+
+/// A command line whose program was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<OsString>,
+}
+
+pub(super) fn find(
+    host: &Host,
+    spec: &SessionSpec,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<Found, Failure> {
+    let Some((name, args)) = spec.command.split_first() else {
+        let message = format!(
+            "profile `{}` has no `command` for its ACP agent",
+            spec.profile
+        );
+        return Err(Failure::new(FailureKind::Invalid, message)
+            .with_hint("set `command`, for example `command: [gemini, --acp]`"));
+    };
+    let named = spec.binary.clone().unwrap_or_else(|| expanded(host, name));
+    let Some(program) = host.find_program(&named, environment) else {
+        let message = format!("the ACP agent `{}` is not installed", named.display());
+        return Err(Failure::new(FailureKind::Unavailable, message)
+            .with_hint("install it, or correct `command` of the profile; a path must be whole"));
+    };
+    Ok(Found {
+        program,
+        args: args.iter().map(|arg| OsString::from(&**arg)).collect(),
+    })
+}
+
+fn expanded(host: &Host, name: &str) -> PathBuf {
+    match name.strip_prefix("~/") {
+        Some(below) => host.user_home.join(below),
+        None => Path::new(name).to_owned(),
+    }
+}
+
+/// What two conversations must share so that one can stand in for the other.
+pub(super) fn shape(spec: &SessionSpec) -> LaunchFingerprint {
+    LaunchFingerprint::of(spec)
+}
+
+/// The hash of everything we control that precedes the conversation.
+pub(super) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
+    LaunchFingerprint::of(spec)
+        .without(&BEHIND_THE_PREFIX)
+        .with(VERSION, [version.as_bytes()])
+        .sha256()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_kept_is_refused_with_a_reason() {
+        let spec = || SessionSpec::new("acp", "/");
+        assert!(check(&spec()).is_ok());
+        let changes: [fn(&mut SessionSpec); 5] = [
+            |spec| spec.mode = Mode::Model,
+            |spec| spec.tools = ToolSet::None,
+            |spec| spec.tools = ToolSet::List(vec!["Read".into()]),
+            |spec| spec.system = SystemPrompt::Replace("x".into()),
+            |spec| spec.billing = Billing::Subscription,
+        ];
+        for change in changes {
+            let mut spec = spec();
+            change(&mut spec);
+            let failure = check(&spec).unwrap_err();
+            assert!(failure.hint.is_some(), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! What agents say while a turn runs. Every field may be missing or of another type; then it is
+//! absent, and the rest is still there.
+
+use angelia_core::model::ToolClass;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::lenient::{Soft, Text};
+
+/// The parameters of `session/update`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Updated<'a> {
+    #[serde(borrow, default)]
+    pub(crate) session_id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) update: Option<&'a RawValue>,
+}
+
+/// Which kind of update it is.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Head<'a> {
+    #[serde(borrow, default, rename = "sessionUpdate")]
+    pub(crate) kind: Soft<Text<'a>>,
+}
+
+/// A piece of a message.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub(crate) content: Soft<Block<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) message_id: Soft<Text<'a>>,
+}
+
+/// A block of content. Only words are understood.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Block<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(crate) kind: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    text: Soft<Text<'a>>,
+}
+
+impl Block<'_> {
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self.kind.as_str() {
+            Some("text") | None => self.text.as_str(),
+            Some(_) => None,
+        }
+    }
+}
+
+/// A tool call, an update of one, or the one that a permission is asked for.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolFields<'a> {
+    #[serde(borrow, default)]
+    pub(crate) tool_call_id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    name: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) title: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) kind: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) status: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) raw_input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) raw_output: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    content: Soft<Vec<Soft<ToolContent<'a>>>>,
+    #[serde(borrow, default)]
+    locations: Soft<Vec<Soft<Location<'a>>>>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolContent<'a> {
+    #[serde(borrow, default)]
+    content: Soft<Block<'a>>,
+    /// Of a change to a file.
+    #[serde(borrow, default)]
+    pub(crate) path: Soft<Text<'a>>,
+    /// What the file becomes.
+    #[serde(borrow, default)]
+    pub(crate) new_text: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) terminal_id: Soft<Text<'a>>,
+}
+
+impl ToolContent<'_> {
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.content.0.as_ref()?.text()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Location<'a> {
+    #[serde(borrow, default)]
+    path: Soft<Text<'a>>,
+}
+
+impl<'a> ToolFields<'a> {
+    pub(crate) fn parse(raw: &'a RawValue) -> Option<Self> {
+        serde_json::from_str(raw.get()).ok()
+    }
+
+    /// `None`: nothing is said about the content.
+    pub(crate) fn content(&self) -> Option<impl Iterator<Item = &ToolContent<'a>>> {
+        let content = self.content.0.as_ref()?;
+        Some(content.iter().filter_map(|one| one.0.as_ref()))
+    }
+
+    /// The files it is about.
+    pub(crate) fn paths(&self) -> Vec<&str> {
+        let locations = self.locations.0.iter().flatten();
+        let locations = locations.filter_map(|one| one.0.as_ref()?.path.as_str());
+        let changes = self.content.0.iter().flatten();
+        let changes = changes.filter_map(|one| one.0.as_ref()?.path.as_str());
+        locations.chain(changes).collect()
+    }
+
+    /// The agent's own name for the tool: where the protocol has a place for it, or else where some
+    /// agents put it.
+    pub(crate) fn tool_name(&self) -> Option<String> {
+        let is_name = |name: &str| !name.is_empty() && !name.contains(['(', ')', ' ', '\n', '\t']);
+        if let Some(name) = self
+            .name
+            .as_str()
+            .map(str::trim)
+            .filter(|name| is_name(name))
+        {
+            return Some(name.to_owned());
+        }
+        let meta: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(self.meta?.get()).ok()?;
+        let named = meta.values().find_map(|of| of.get("toolName")?.as_str());
+        let name = named.or_else(|| meta.get("toolName")?.as_str())?.trim();
+        is_name(name).then(|| name.to_owned())
+    }
+}
+
+/// What is known of a tool's input, whatever it is called.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Input<'a> {
+    #[serde(borrow, default)]
+    command: Soft<CommandLine<'a>>,
+    #[serde(borrow, default)]
+    cmd: Soft<CommandLine<'a>>,
+    #[serde(borrow, default)]
+    path: Soft<Text<'a>>,
+    #[serde(borrow, default, alias = "filepath")]
+    file_path: Soft<Text<'a>>,
+    #[serde(borrow, default, rename = "filePath")]
+    file_path_in_camels: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    url: Soft<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum CommandLine<'a> {
+    #[serde(borrow)]
+    Line(Text<'a>),
+    Words(Vec<String>),
+}
+
+impl<'a> Input<'a> {
+    pub(crate) fn parse(raw: &'a RawValue) -> Self {
+        serde_json::from_str(raw.get()).unwrap_or_default()
+    }
+
+    pub(crate) fn command(&self) -> Option<String> {
+        let line = self.command.0.as_ref().or(self.cmd.0.as_ref())?;
+        let line = match line {
+            CommandLine::Line(line) => line.0.to_string(),
+            CommandLine::Words(words) => words.join(" "),
+        };
+        (!line.trim().is_empty()).then_some(line)
+    }
+
+    pub(crate) fn path(&self) -> Option<&str> {
+        let all = [&self.file_path, &self.file_path_in_camels, &self.path];
+        all.into_iter().find_map(Soft::<Text<'_>>::as_str)
+    }
+
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_str()
+    }
+}
+
+/// What the protocol's kinds of tools do to the machine. A move has two ends, of which only one is
+/// told; so it is not taken for a mere edit.
+pub(crate) fn class(kind: Option<&str>) -> ToolClass {
+    match kind {
+        Some("read" | "search") => ToolClass::Read,
+        Some("edit" | "delete") => ToolClass::Edit,
+        Some("execute") => ToolClass::Execute,
+        _ => ToolClass::Other,
+    }
+}
+
+/// The parameters of `session/request_permission`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Permission<'a> {
+    #[serde(borrow, default)]
+    pub(crate) tool_call: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    options: Soft<Vec<Soft<OptionFields<'a>>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OptionFields<'a> {
+    #[serde(borrow, default)]
+    option_id: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    kind: Soft<Text<'a>>,
+}
+
+/// What each answer to a question means. Ids are the agent's own and say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Choices {
+    pub(crate) allow_once: Option<Box<str>>,
+    pub(crate) allow_always: Option<Box<str>>,
+    pub(crate) reject_once: Option<Box<str>>,
+    pub(crate) reject_always: Option<Box<str>>,
+}
+
+impl Permission<'_> {
+    pub(crate) fn choices(&self) -> Choices {
+        let mut choices = Choices::default();
+        for option in self.options.0.iter().flatten() {
+            let Some(option) = &option.0 else { continue };
+            let (Some(id), Some(kind)) = (option.option_id.as_str(), option.kind.as_str()) else {
+                continue;
+            };
+            let place = match kind {
+                "allow_once" => &mut choices.allow_once,
+                "allow_always" => &mut choices.allow_always,
+                "reject_once" => &mut choices.reject_once,
+                "reject_always" => &mut choices.reject_always,
+                _ => continue,
+            };
+            // The first of a kind is the plain one.
+            place.get_or_insert_with(|| id.into());
+        }
+        choices
+    }
+}
+
+/// `plan`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PlanFields<'a> {
+    #[serde(borrow, default)]
+    pub(crate) entries: Soft<Vec<Soft<PlanEntry<'a>>>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct PlanEntry<'a> {
+    #[serde(borrow, default)]
+    pub(crate) content: Soft<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) status: Soft<Text<'a>>,
+}
+
+/// `usage_update`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct UsageFields<'a> {
+    #[serde(borrow, default)]
+    cost: Soft<Cost<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cost<'a> {
+    #[serde(default)]
+    amount: Soft<f64>,
+    #[serde(borrow, default)]
+    currency: Soft<Text<'a>>,
+}
+
+impl UsageFields<'_> {
+    /// What the conversation has cost so far, in dollars.
+    pub(crate) fn dollars(&self) -> Option<f64> {
+        let cost = self.cost.0.as_ref()?;
+        let is_dollars = cost.currency.as_str().is_none_or(|name| name == "USD");
+        let amount = cost.amount.get()?;
+        (is_dollars && amount.is_finite() && amount >= 0.0).then_some(amount)
+    }
+}
+
+/// The answer to `session/prompt`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Prompted<'a> {
+    #[serde(borrow, default)]
+    pub(crate) stop_reason: Soft<Text<'a>>,
+    #[serde(default)]
+    pub(crate) usage: Soft<Tokens>,
+    #[serde(default, rename = "_meta")]
+    meta: Soft<PromptedMeta>,
+}
+
+/// Tokens of the turn.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Tokens {
+    #[serde(default, alias = "input_tokens")]
+    pub(crate) input_tokens: Soft<u64>,
+    #[serde(default, alias = "output_tokens")]
+    pub(crate) output_tokens: Soft<u64>,
+    #[serde(default)]
+    pub(crate) cached_read_tokens: Soft<u64>,
+    #[serde(default)]
+    pub(crate) cached_write_tokens: Soft<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct PromptedMeta {
+    #[serde(default)]
+    quota: Soft<Quota>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Quota {
+    #[serde(default)]
+    token_count: Soft<Tokens>,
+}
+
+impl Prompted<'_> {
+    /// Where the protocol has a place for it, or else where some agents put it.
+    pub(crate) fn tokens(&self) -> Option<Tokens> {
+        let meta = || self.meta.get()?.quota.get()?.token_count.get();
+        self.usage.get().or_else(meta)
+    }
+}

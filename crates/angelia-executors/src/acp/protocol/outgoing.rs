@@ -1,0 +1,231 @@
+//! What we say. The types are those of the protocol's own crate, where it has them.
+
+use std::path::Path;
+
+use agent_client_protocol_schema::{
+    ProtocolVersion,
+    v1::{
+        CancelNotification, ClientCapabilities, ContentBlock, DeleteSessionRequest, EnvVariable,
+        FileSystemCapabilities, HttpHeader, ImageContent, Implementation, InitializeRequest,
+        LoadSessionRequest, McpServer, McpServerHttp, McpServerSse, McpServerStdio,
+        NewSessionRequest, PromptRequest, ResumeSessionRequest, SetSessionModeRequest, TextContent,
+    },
+};
+use angelia_core::model::{Content, Failure, FailureKind, RawJson};
+use angelia_wire::jsonrpc::{Dialect, ErrorObject, Id, encode};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde::Serialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use super::opened::{Choice, ChosenBy, Greeting};
+use crate::process::Mark;
+
+pub const INITIALIZE: &str = "initialize";
+pub const NEW: &str = "session/new";
+pub const LOAD: &str = "session/load";
+pub const RESUME: &str = "session/resume";
+pub const DELETE: &str = "session/delete";
+pub const FORK: &str = "session/fork";
+pub const PROMPT: &str = "session/prompt";
+pub const CANCEL: &str = "session/cancel";
+/// No agent knows it; what comes before its refusal was said before it.
+pub const SETTLED: &str = "_angelia/settled";
+
+/// One of our requests.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub method: &'static str,
+    pub params: Value,
+}
+
+impl Call {
+    fn new(method: &'static str, params: &impl Serialize) -> Self {
+        Self {
+            method,
+            // Nothing of it has keys that are not texts.
+            params: serde_json::to_value(params).unwrap_or_default(),
+        }
+    }
+
+    pub fn line(&self, id: &Id<'_>) -> Vec<u8> {
+        encode::request(Dialect::V2, id, self.method, &self.params).unwrap_or_default()
+    }
+
+    pub fn initialize() -> Self {
+        // Reading is served and not offered: Gemini CLI 0.61 takes no answer of ours for "there is no
+        // such file", and could make no new one. Every agent reads by itself.
+        let files = FileSystemCapabilities::new().write_text_file(true);
+        let can = ClientCapabilities::new().fs(files).terminal(true);
+        let info =
+            Implementation::new("angelia", env!("CARGO_PKG_VERSION")).title("Angelia".to_owned());
+        let request = InitializeRequest::new(ProtocolVersion::V1)
+            .client_capabilities(can)
+            .client_info(info);
+        Self::new(INITIALIZE, &request)
+    }
+
+    pub fn new_session(cwd: &Path, servers: Vec<McpServer>) -> Self {
+        Self::new(NEW, &NewSessionRequest::new(cwd).mcp_servers(servers))
+    }
+
+    pub fn load(session: &str, cwd: &Path, servers: Vec<McpServer>) -> Self {
+        let request = LoadSessionRequest::new(session.to_owned(), cwd).mcp_servers(servers);
+        Self::new(LOAD, &request)
+    }
+
+    pub fn resume(session: &str, cwd: &Path, servers: Vec<McpServer>) -> Self {
+        let request = ResumeSessionRequest::new(session.to_owned(), cwd).mcp_servers(servers);
+        Self::new(RESUME, &request)
+    }
+
+    pub fn fork(session: &str, cwd: &Path, servers: &[McpServer]) -> Self {
+        let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": servers});
+        Self::new(FORK, &params)
+    }
+
+    pub fn delete(session: &str) -> Self {
+        Self::new(DELETE, &DeleteSessionRequest::new(session.to_owned()))
+    }
+
+    pub fn prompt(session: &str, blocks: Vec<ContentBlock>) -> Self {
+        Self::new(PROMPT, &PromptRequest::new(session.to_owned(), blocks))
+    }
+
+    pub fn settled(session: &str) -> Self {
+        Self::new(SETTLED, &json!({"sessionId": session}))
+    }
+
+    pub fn set_mode(session: &str, choice: &Choice, mode: &str) -> Self {
+        match &choice.by {
+            ChosenBy::Option(id) => Self::set_option(session, id, mode),
+            ChosenBy::Method => {
+                let request = SetSessionModeRequest::new(session.to_owned(), mode.to_owned());
+                Self::new("session/set_mode", &request)
+            }
+        }
+    }
+
+    pub fn set_model(session: &str, choice: &Choice, model: &str) -> Self {
+        match &choice.by {
+            ChosenBy::Option(id) => Self::set_option(session, id, model),
+            ChosenBy::Method => {
+                let params = json!({"sessionId": session, "modelId": model});
+                Self::new("session/set_model", &params)
+            }
+        }
+    }
+
+    fn set_option(session: &str, option: &str, value: &str) -> Self {
+        let params = json!({"sessionId": session, "configId": option, "value": value});
+        Self::new("session/set_config_option", &params)
+    }
+}
+
+/// Stops the running turn.
+pub fn cancel(session: &str) -> Vec<u8> {
+    let params = CancelNotification::new(session.to_owned());
+    encode::notification(Dialect::V2, CANCEL, Some(&params)).unwrap_or_default()
+}
+
+pub fn result(id: &Id<'_>, result: &RawValue) -> Vec<u8> {
+    encode::result(Dialect::V2, id, result).unwrap_or_default()
+}
+
+pub fn error(id: &Id<'_>, error: &ErrorObject<'_>) -> Vec<u8> {
+    encode::error(Dialect::V2, id, error).unwrap_or_default()
+}
+
+/// The answer to a permission request: an option of the agent's, or that it is over.
+pub fn outcome(option: Option<&str>) -> Box<RawValue> {
+    raw(&match option {
+        Some(id) => json!({"outcome": {"outcome": "selected", "optionId": id}}),
+        None => json!({"outcome": {"outcome": "cancelled"}}),
+    })
+}
+
+pub(crate) fn raw(value: &Value) -> Box<RawValue> {
+    // A value can always be written.
+    serde_json::value::to_raw_value(value).unwrap_or_default()
+}
+
+/// Words and pictures of a turn; `false`: there were pictures, and the agent takes none.
+pub fn blocks(content: &[Content], images: bool) -> (Vec<ContentBlock>, bool) {
+    let mut all = true;
+    let blocks = content.iter().filter_map(|content| match content {
+        Content::Text(text) => Some(ContentBlock::Text(TextContent::new(&**text))),
+        Content::Image { media_type, data } if images => {
+            let data = BASE64_STANDARD.encode(data);
+            Some(ContentBlock::Image(ImageContent::new(data, &**media_type)))
+        }
+        Content::Image { .. } => {
+            all = false;
+            None
+        }
+    });
+    let blocks = blocks.collect();
+    (blocks, all)
+}
+
+/// One of `mcp_servers`, in the protocol's words. Ours are those of Claude Code's users.
+pub fn mcp_server(
+    name: &str,
+    server: &RawJson,
+    greeting: &Greeting,
+    mark: &Mark,
+) -> Result<McpServer, Failure> {
+    let invalid = |what: String| {
+        Failure::new(
+            FailureKind::Invalid,
+            format!("`mcp_servers: {name}` {what}"),
+        )
+        .with_hint("give it `command`, `args`, `env`, or `type`, `url` and `headers`")
+    };
+    let Ok(fields) = serde_json::from_str::<Map<String, Value>>(server.get()) else {
+        return Err(invalid("is not a table of settings".to_owned()));
+    };
+    let word = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let table = |key: &str| -> Vec<(String, String)> {
+        let pairs = fields.get(key).and_then(Value::as_object);
+        let pairs = pairs.into_iter().flatten();
+        pairs
+            .map(|(name, value)| (name.clone(), word(value)))
+            .collect()
+    };
+    if let Some(command) = fields.get("command").and_then(Value::as_str) {
+        let args = fields.get("args").and_then(Value::as_array);
+        let (variable, value) = mark.variable();
+        let mut env: Vec<EnvVariable> = (table("env").into_iter())
+            .map(|(name, value)| EnvVariable::new(name, value))
+            .collect();
+        env.push(EnvVariable::new(variable, value));
+        let server = McpServerStdio::new(name, command)
+            .args(args.into_iter().flatten().map(word).collect())
+            .env(env);
+        return Ok(McpServer::Stdio(server));
+    }
+    let Some(url) = fields.get("url").and_then(Value::as_str) else {
+        return Err(invalid("has neither a `command` nor a `url`".to_owned()));
+    };
+    let headers: Vec<HttpHeader> = (table("headers").into_iter())
+        .map(|(name, value)| HttpHeader::new(name, value))
+        .collect();
+    let kind = fields.get("type").or(fields.get("transport"));
+    let is_sse = kind.and_then(Value::as_str) == Some("sse");
+    let (can, how) = if is_sse {
+        (greeting.mcp_sse, "SSE")
+    } else {
+        (greeting.mcp_http, "HTTP")
+    };
+    if !can {
+        let agent = greeting.name();
+        return Err(invalid(format!("speaks {how}, which {agent} does not")));
+    }
+    Ok(if is_sse {
+        McpServer::Sse(McpServerSse::new(name, url).headers(headers))
+    } else {
+        McpServer::Http(McpServerHttp::new(name, url).headers(headers))
+    })
+}

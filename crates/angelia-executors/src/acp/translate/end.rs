@@ -1,0 +1,100 @@
+//! The end of a turn: the answer to its prompt, or the end of the agent.
+
+use angelia_core::{
+    model::{EventKind, Failure, FailureKind, Status},
+    ports::{Emitted, Ended},
+};
+use angelia_wire::jsonrpc::ErrorObject;
+use serde_json::value::RawValue;
+
+use super::{Translator, event, usage};
+use crate::acp::{failure::Around, protocol::incoming::Prompted};
+
+const REPHRASE: &str = "say it differently, or choose another `model`";
+
+impl Translator {
+    /// The prompt is answered.
+    pub fn answered(
+        &mut self,
+        result: Result<&RawValue, ErrorObject<'_>>,
+        out: &mut Vec<Emitted>,
+    ) -> Ended {
+        match result {
+            Ok(result) => self.completed(result, out),
+            Err(error) => {
+                self.close(out);
+                // What a turn that was told to end complains about is that.
+                if self.stopping {
+                    return ended(Status::Interrupted, "interrupted");
+                }
+                let around = Around {
+                    greeting: &self.context.greeting,
+                    doing: "take the message",
+                };
+                Ended::failed(around.failure(&error))
+            }
+        }
+    }
+
+    fn completed(&mut self, result: &RawValue, out: &mut Vec<Emitted>) -> Ended {
+        let answer: Prompted<'_> = serde_json::from_str(result.get()).unwrap_or_default();
+        if let (Some(turn), Some(tokens)) = (&mut self.turn, answer.tokens()) {
+            usage::add(&mut turn.usage, tokens);
+        }
+        self.close(out);
+        let reason = answer.stop_reason.as_str().unwrap_or("end_turn");
+        match reason {
+            "cancelled" if self.stopping => ended(Status::Interrupted, "interrupted"),
+            "cancelled" => ended(Status::Interrupted, "the agent cancelled the turn"),
+            // Told to stop when it was done: what was said stands, and so does the wish.
+            _ if self.stopping => ended(Status::Interrupted, "interrupted"),
+            "refusal" => {
+                let agent = self.context.greeting.name();
+                let failure = Failure::new(
+                    FailureKind::Refused,
+                    format!("{agent} refused to go on with this"),
+                );
+                Ended::failed(failure.with_hint(REPHRASE))
+            }
+            "max_turn_requests" => ended(Status::Partial, reason),
+            _ => ended(Status::Completed, reason),
+        }
+    }
+
+    /// The agent has gone, or is given up.
+    pub fn end_of_output(&mut self, out: &mut Vec<Emitted>) -> Option<Ended> {
+        let was_stopping = self.stopping;
+        self.turn.as_ref()?;
+        self.close(out);
+        Some(if was_stopping {
+            ended(Status::Interrupted, "interrupted")
+        } else {
+            let agent = self.context.greeting.name();
+            let message = format!("{agent} ended in the middle of the turn");
+            Ended::failed(Failure::new(FailureKind::Agent, message))
+        })
+    }
+
+    /// Whatever was begun is closed.
+    fn close(&mut self, out: &mut Vec<Emitted>) {
+        for decided in std::mem::take(&mut self.asked) {
+            out.push(Emitted::Withdraw(decided.key()));
+        }
+        let Some(mut turn) = self.turn.take() else {
+            return;
+        };
+        turn.texts.close(out);
+        turn.tools.close(out);
+        self.past = turn.tools.names().map(Into::into).collect();
+        turn.usage.cost_usd = self.spent.of_turn();
+        event(EventKind::Usage(turn.usage), out);
+    }
+}
+
+fn ended(status: Status, reason: &str) -> Ended {
+    Ended {
+        status,
+        text: None,
+        reason: reason.into(),
+    }
+}

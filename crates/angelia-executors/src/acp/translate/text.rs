@@ -1,0 +1,75 @@
+//! Words as they are written. A block is what is said in one go: it ends when the other channel
+//! speaks, another message begins, a tool is called, or the turn is over.
+
+use angelia_core::{
+    model::{BlockId, EventKind, TextChannel},
+    ports::Emitted,
+};
+
+use super::event;
+
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    next: BlockId,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    block: BlockId,
+    channel: TextChannel,
+    message: Option<Box<str>>,
+    text: String,
+}
+
+impl Texts {
+    /// A piece that is not empty.
+    pub(super) fn piece(
+        &mut self,
+        channel: TextChannel,
+        message: Option<&str>,
+        text: &str,
+        out: &mut Vec<Emitted>,
+    ) {
+        let goes_on = self.open.as_ref().is_some_and(|open| {
+            let other = |known: &str| message.is_some_and(|message| message != known);
+            open.channel == channel && !open.message.as_deref().is_some_and(other)
+        });
+        if !goes_on {
+            self.close(out);
+        }
+        let next = &mut self.next;
+        let open = self.open.get_or_insert_with(|| {
+            let block = *next;
+            *next += 1;
+            Open {
+                block,
+                channel,
+                message: None,
+                text: String::new(),
+            }
+        });
+        if open.message.is_none() {
+            open.message = message.map(Into::into);
+        }
+        open.text.push_str(text);
+        let delta = EventKind::Delta {
+            block: open.block,
+            channel,
+            text: text.into(),
+        };
+        event(delta, out);
+    }
+
+    /// What has been said becomes a whole block.
+    pub(super) fn close(&mut self, out: &mut Vec<Emitted>) {
+        if let Some(open) = self.open.take() {
+            let block = EventKind::Block {
+                block: open.block,
+                channel: open.channel,
+                text: open.text.into(),
+            };
+            event(block, out);
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Tool calls. The protocol tells them piece by piece, in any order, and not every agent tells all
+//! of it: a call may be known first from the question whether it may run, or from its end.
+//!
+//! A call that is merely announced is held back until more is known of it, because what is shown of
+//! it is shown once.
+
+use std::{collections::HashMap, sync::Arc};
+
+use angelia_core::{
+    model::{EventKind, RawJson, ToolCall, ToolClass, ToolId, ToolResult},
+    ports::Emitted,
+};
+use serde_json::{Value, value::RawValue};
+
+use super::event;
+use crate::{
+    acp::protocol::{
+        incoming::{Input, ToolFields, class},
+        outgoing::raw,
+    },
+    prose::first_line,
+};
+
+/// Of a call that was refused, where the agent says nothing about it.
+const DECLINED: &str = "declined";
+/// Of a call that the turn has outlived.
+const NO_RESULT: &str = "the turn ended before its result was known";
+
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    all: Vec<Tool>,
+    /// What terminals have said, by their ids.
+    terminals: HashMap<Box<str>, Arc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Announced,
+    Running,
+    Done,
+}
+
+/// Everything that is known of one call.
+#[derive(Debug)]
+pub(super) struct Tool {
+    /// The agent's name for it, which it may use again.
+    native: Box<str>,
+    pub(super) id: ToolId,
+    name: Option<Arc<str>>,
+    kind: Option<Box<str>>,
+    title: Option<Box<str>>,
+    input: Option<RawJson>,
+    pub(super) paths: Vec<Box<str>>,
+    /// What it says about itself before it runs.
+    words: Option<String>,
+    said: Said,
+    state: State,
+    /// Somebody said no.
+    declined: bool,
+}
+
+/// What it has put out so far.
+#[derive(Debug, Default)]
+struct Said {
+    raw: Option<RawJson>,
+    text: Option<String>,
+    terminals: Vec<Box<str>>,
+}
+
+impl Tools {
+    fn index(&self, native: &str) -> Option<usize> {
+        self.all.iter().rposition(|tool| *tool.native == *native)
+    }
+
+    /// The call of this name; a new one where there is none, or where `is_new` and the last one of
+    /// this name has ended.
+    fn at(&mut self, native: &str, is_new: bool) -> usize {
+        if let Some(at) = self.index(native)
+            && !(is_new && self.all[at].state == State::Done)
+        {
+            return at;
+        }
+        let before = self
+            .all
+            .iter()
+            .filter(|tool| *tool.native == *native)
+            .count();
+        let id = match before {
+            0 => ToolId::new(native),
+            _ => ToolId::new(format!("{native}#{}", before + 1)),
+        };
+        self.all.push(Tool::new(native, id));
+        self.all.len() - 1
+    }
+
+    pub(super) fn knows(&self, native: &str) -> bool {
+        self.index(native).is_some()
+    }
+
+    pub(super) fn has_announced(&self) -> bool {
+        self.all.iter().any(|tool| tool.state == State::Announced)
+    }
+
+    /// A call is announced, or something about it is told.
+    pub(super) fn told(
+        &mut self,
+        native: &str,
+        fields: &ToolFields<'_>,
+        is_new: bool,
+        out: &mut Vec<Emitted>,
+    ) {
+        let at = self.at(native, is_new);
+        let tool = &mut self.all[at];
+        if tool.state == State::Done {
+            return;
+        }
+        tool.learn(fields);
+        let status = fields.status.as_str();
+        let is_announced = is_new && matches!(status, None | Some("pending"));
+        let is_over = matches!(status, Some("completed" | "failed" | "cancelled"));
+        if tool.state == State::Announced && !is_over {
+            tool.take_words();
+        }
+        if !is_announced {
+            tool.start(out);
+        }
+        match status {
+            Some("completed") => self.finish(at, true, out),
+            Some("failed" | "cancelled") => self.finish(at, false, out),
+            _ => {}
+        }
+    }
+
+    /// Somebody is asked whether it may run; it is shown before.
+    pub(super) fn asked(
+        &mut self,
+        native: &str,
+        fields: &ToolFields<'_>,
+        out: &mut Vec<Emitted>,
+    ) -> &Tool {
+        let at = self.at(native, true);
+        let tool = &mut self.all[at];
+        tool.learn(fields);
+        tool.take_words();
+        tool.add_changes(fields);
+        tool.start(out);
+        tool
+    }
+
+    pub(super) fn declined(&mut self, id: &ToolId) {
+        if let Some(tool) = self.all.iter_mut().find(|tool| tool.id == *id) {
+            tool.declined = true;
+        }
+    }
+
+    /// Something else happens: what was announced runs, and what was refused is over.
+    pub(super) fn go_on(&mut self, except: Option<&str>, out: &mut Vec<Emitted>) {
+        for at in 0..self.all.len() {
+            if except.is_some_and(|native| *self.all[at].native == *native) {
+                continue;
+            }
+            if self.all[at].declined {
+                self.finish(at, false, out);
+            } else if self.all[at].state == State::Announced {
+                self.all[at].start(out);
+            }
+        }
+    }
+
+    pub(super) fn terminal_said(&mut self, terminal: &str, text: &str) {
+        self.terminals.insert(terminal.into(), text.into());
+    }
+
+    /// The turn is over.
+    pub(super) fn close(&mut self, out: &mut Vec<Emitted>) {
+        for at in 0..self.all.len() {
+            self.all[at].start(out);
+            self.finish(at, false, out);
+        }
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|tool| &*tool.native)
+    }
+
+    fn finish(&mut self, at: usize, ok: bool, out: &mut Vec<Emitted>) {
+        let tool = &mut self.all[at];
+        if tool.state != State::Running {
+            return;
+        }
+        tool.state = State::Done;
+        let output = tool.said.output(&self.terminals).unwrap_or_else(|| {
+            let words = match (ok, tool.declined) {
+                (true, _) => "",
+                (false, true) => DECLINED,
+                (false, false) => NO_RESULT,
+            };
+            words.into()
+        });
+        let result = ToolResult {
+            id: tool.id.clone(),
+            ok,
+            output,
+        };
+        event(EventKind::ToolResult(result), out);
+    }
+}
+
+impl Tool {
+    fn new(native: &str, id: ToolId) -> Self {
+        Self {
+            native: native.into(),
+            id,
+            name: None,
+            kind: None,
+            title: None,
+            input: None,
+            paths: Vec::new(),
+            words: None,
+            said: Said::default(),
+            state: State::Announced,
+            declined: false,
+        }
+    }
+
+    fn learn(&mut self, fields: &ToolFields<'_>) {
+        if let Some(name) = fields.tool_name() {
+            self.name = Some(name.into());
+        }
+        if let Some(kind) = fields.kind.as_str() {
+            self.kind = Some(kind.into());
+        }
+        if let Some(title) = fields
+            .title
+            .as_str()
+            .filter(|title| !title.trim().is_empty())
+        {
+            self.title = Some(title.into());
+        }
+        // A later one may say less than an earlier one.
+        if let Some(input) = fields.raw_input
+            && (self.input.is_none() || size(input) > 0)
+        {
+            self.input = Some(input.to_owned().into());
+        }
+        for path in fields.paths() {
+            if !self.paths.iter().any(|known| **known == *path) {
+                self.paths.push(path.into());
+            }
+        }
+        self.said.learn(fields);
+    }
+
+    fn start(&mut self, out: &mut Vec<Emitted>) {
+        if self.state != State::Announced {
+            return;
+        }
+        self.state = State::Running;
+        let call = ToolCall {
+            id: self.id.clone(),
+            name: self.name(),
+            class: self.class(),
+            input: self.input(),
+            title: self.title(),
+            parent: None,
+        };
+        event(EventKind::ToolCall(call), out);
+    }
+
+    /// The agent's own name where it is told, else the protocol's kind.
+    pub(super) fn name(&self) -> Arc<str> {
+        let kind = || self.kind.as_deref().filter(|kind| !kind.trim().is_empty());
+        match &self.name {
+            Some(name) => Arc::clone(name),
+            None => kind().unwrap_or("other").into(),
+        }
+    }
+
+    pub(super) fn class(&self) -> ToolClass {
+        class(self.kind.as_deref())
+    }
+
+    pub(super) fn input(&self) -> RawJson {
+        match &self.input {
+            Some(input) => Arc::clone(input),
+            None => RawJson::from(raw(&Value::Object(serde_json::Map::new()))),
+        }
+    }
+
+    pub(super) fn command(&self) -> Option<String> {
+        if self.class() != ToolClass::Execute {
+            return None;
+        }
+        let told = self
+            .input
+            .as_ref()
+            .and_then(|raw| Input::parse(raw).command());
+        told.or_else(|| {
+            let title = self.title.as_deref()?.trim();
+            let quoted = title
+                .strip_prefix('`')
+                .and_then(|rest| rest.strip_suffix('`'));
+            Some(quoted.unwrap_or(title).to_owned())
+        })
+    }
+
+    /// What patterns are matched against: the command, or the path.
+    pub(super) fn subject(&self, is_inside: impl Fn(&str) -> bool) -> Option<Arc<str>> {
+        if let Some(command) = self.command() {
+            return Some(command.into());
+        }
+        // Of several files the one that matters most is one outside.
+        let outside = self.paths.iter().find(|path| !is_inside(path));
+        if let Some(path) = outside {
+            return Some((**path).into());
+        }
+        let input = self.input.as_ref().map(|raw| Input::parse(raw));
+        let named = input
+            .as_ref()
+            .and_then(|input| input.path().or(input.url()));
+        named
+            .filter(|path| self.paths.is_empty() || !is_inside(path))
+            .or_else(|| self.paths.first().map(|path| &**path))
+            .map(Arc::from)
+    }
+
+    /// One line for people.
+    pub(super) fn title(&self) -> Arc<str> {
+        let line = self.title.as_deref().and_then(first_line);
+        line.map_or_else(|| self.name(), Into::into)
+    }
+
+    /// What is said before it runs is no output.
+    fn take_words(&mut self) {
+        self.words = self.said.text.take().or_else(|| self.words.take());
+    }
+
+    /// Whoever decides about a change sees what the file becomes.
+    fn add_changes(&mut self, fields: &ToolFields<'_>) {
+        let changes = fields.content().into_iter().flatten();
+        for text in changes.filter_map(|one| one.new_text.as_str()) {
+            let words = self.words.get_or_insert_default();
+            if !words.is_empty() {
+                words.push('\n');
+            }
+            words.push_str(text);
+        }
+    }
+
+    pub(super) fn words(&self) -> Option<&str> {
+        self.words.as_deref()
+    }
+}
+
+impl Said {
+    fn learn(&mut self, fields: &ToolFields<'_>) {
+        if let Some(output) = fields.raw_output {
+            self.raw = Some(output.to_owned().into());
+        }
+        let Some(content) = fields.content() else {
+            return;
+        };
+        let mut text = String::new();
+        self.terminals.clear();
+        for one in content {
+            if let Some(words) = one.text() {
+                if !text.is_empty() && !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                text.push_str(words);
+            }
+            if let Some(terminal) = one.terminal_id.as_str() {
+                self.terminals.push(terminal.into());
+            }
+        }
+        self.text = Some(text);
+    }
+
+    fn output(&self, terminals: &HashMap<Box<str>, Arc<str>>) -> Option<Arc<str>> {
+        let raw: Option<Value> =
+            (self.raw.as_ref()).and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let words = raw.as_ref().and_then(|raw| {
+            let fields = ["output", "error", "stdout"];
+            raw.as_str()
+                .or_else(|| fields.iter().find_map(|field| raw.get(field)?.as_str()))
+        });
+        if let Some(words) = words {
+            return Some(words.into());
+        }
+        let told = self.terminals.iter().filter_map(|id| terminals.get(id));
+        let told: Vec<&str> = told.map(|text| &**text).collect();
+        let text = self.text.as_deref().filter(|text| !text.is_empty());
+        if text.is_some() || !told.is_empty() {
+            let all: Vec<&str> = text.into_iter().chain(told).collect();
+            return Some(all.join("\n").into());
+        }
+        let raw = self.raw.as_ref()?;
+        (raw.get() != "null").then(|| raw.get().into())
+    }
+}
+
+/// How much an object or a list holds; other values count as one.
+fn size(raw: &RawValue) -> usize {
+    match serde_json::from_str(raw.get()) {
+        Ok(Value::Object(map)) => map.len(),
+        Ok(Value::Array(list)) => list.len(),
+        _ => 1,
+    }
+}

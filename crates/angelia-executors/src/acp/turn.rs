@@ -1,0 +1,264 @@
+//! One turn: a prompt, and everything until its answer. The loop reads, writes and listens at once;
+//! one read of the agent's output becomes one batch of events.
+//!
+//! ```text
+//!   session/prompt ─►  running ─► its answer ─► Ended
+//!                        │  ▲
+//!  cancel: questions ────┤  └── decisions, files and terminals that were wanted
+//!  are over, then        │
+//!  session/cancel        │
+//!  no answer 5 s after that, end of output ──► Ended, and never used again
+//! ```
+
+use std::time::Duration;
+
+use angelia_core::{
+    model::{EventKind, Level, Notice, Status, Turn},
+    ports::{Emitted, Ended, TurnControl, TurnIo},
+};
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    agent::AcpAgent,
+    client::Served,
+    connection::{CallError, Waiting},
+    protocol::outgoing::{self, Call},
+};
+
+/// A cancel is answered in milliseconds; whoever takes longer is stuck.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+
+/// One that arrives before the agent has taken the prompt up finds nothing to cancel.
+const CANCEL_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often a silent agent is looked after: its output may outlive it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long output may stay open after the exit: somebody else may hold the pipe.
+const LEAK: Duration = Duration::from_millis(500);
+
+/// A tool that is only announced is shown after this, as it is.
+const ANNOUNCED: Duration = Duration::from_millis(300);
+
+/// For the refusal of a request that no agent knows.
+const SETTLE_LIMIT: Duration = Duration::from_secs(1);
+
+/// What happens next in a turn.
+enum Step {
+    Read,
+    OutputEnded,
+    Wrote,
+    Served(Served),
+    Control(TurnControl),
+    ControlClosed,
+    Cancelled,
+    Rang,
+}
+
+/// What a turn waits for besides the agent.
+#[derive(Default)]
+struct Clocks {
+    /// Told to stop; give up then.
+    give_up: Option<Instant>,
+    /// Say it again then.
+    again: Option<Instant>,
+    /// The agent has exited; its output is waited for until then.
+    leak: Option<Instant>,
+    /// Show what was announced then.
+    announced: Option<Instant>,
+}
+
+impl Clocks {
+    fn next(&self) -> Instant {
+        [self.give_up, self.again, self.leak, self.announced]
+            .into_iter()
+            .flatten()
+            .fold(Instant::now() + LOOK_EVERY, Instant::min)
+    }
+
+    fn rang(clock: Option<Instant>, now: Instant) -> bool {
+        clock.is_some_and(|at| at <= now)
+    }
+}
+
+impl AcpAgent {
+    pub(super) async fn turn(&mut self, turn: &Turn, mut io: TurnIo) -> Ended {
+        if io.cancel.is_cancelled() {
+            return interrupted("interrupted before it began");
+        }
+        if !self.settle().await {
+            return Ended::failed(self.died("before the turn").await);
+        }
+        let content = self.content(turn);
+        let (blocks, all) = outgoing::blocks(&content, self.translator.greeting().images);
+        let Ok(id) = self.connection.pending.ask(Waiting::Prompt) else {
+            return Ended::failed(self.died("before the turn").await);
+        };
+        let prompt = Call::prompt(self.translator.session().as_str(), blocks);
+        self.connection.link.input.push(prompt.line(&id));
+        drop(content);
+        self.in_turn = true;
+        let mut batch = std::mem::take(&mut self.first_words);
+        self.translator.begin_turn(&mut batch);
+        if !all {
+            let text = "this agent takes no images; they were left out";
+            let notice = Notice::new(Level::Warning, "images_left_out", text);
+            batch.push(Emitted::Event(EventKind::Notice(notice)));
+        }
+        io.events.send(std::mem::take(&mut batch)).await;
+
+        let ended = self.until_its_end(&mut io).await;
+        self.connection.pending.give_up(&id);
+        self.unsettled = ended.status != Status::Completed;
+        self.flush().await;
+        self.in_turn = false;
+        self.with_last_words(ended)
+    }
+
+    async fn until_its_end(&mut self, io: &mut TurnIo) -> Ended {
+        let mut clocks = Clocks::default();
+        let mut control_open = true;
+        let mut asked_to_stop = false;
+        let mut batch = Vec::new();
+        let cancel = io.cancel.clone();
+        let cancelled = cancel.cancelled();
+        let clock = sleep_until(clocks.next());
+        tokio::pin!(cancelled, clock);
+        loop {
+            let link = &mut self.connection.link;
+            let has_more = link.input.has_more();
+            // Reading comes last, so that a flood of output cannot drown the rest.
+            let step = tokio::select! {
+                biased;
+                () = &mut cancelled, if !asked_to_stop => Step::Cancelled,
+                control = io.control.recv(), if control_open => {
+                    control.map_or(Step::ControlClosed, Step::Control)
+                }
+                served = self.service.next() => Step::Served(served),
+                () = link.input.write(), if has_more => Step::Wrote,
+                () = &mut clock => Step::Rang,
+                more = link.output.read() => if more { Step::Read } else { Step::OutputEnded },
+            };
+            let ended = match step {
+                Step::Read => {
+                    let ended = self.translate(&mut batch).await;
+                    clocks.announced = (self.translator.holds_back()).then(|| {
+                        clocks
+                            .announced
+                            .unwrap_or_else(|| Instant::now() + ANNOUNCED)
+                    });
+                    clock.as_mut().reset(clocks.next());
+                    ended
+                }
+                Step::OutputEnded => Some(self.output_ended(&mut batch).await),
+                Step::Wrote => None,
+                Step::Served(served) => {
+                    self.served(&served);
+                    None
+                }
+                Step::ControlClosed => {
+                    control_open = false;
+                    None
+                }
+                Step::Control(control) => {
+                    if self.control(control, &mut batch).await && !asked_to_stop {
+                        asked_to_stop = true;
+                        self.stop(&mut clocks, &mut batch);
+                        clock.as_mut().reset(clocks.next());
+                    }
+                    None
+                }
+                Step::Cancelled => {
+                    asked_to_stop = true;
+                    self.stop(&mut clocks, &mut batch);
+                    clock.as_mut().reset(clocks.next());
+                    None
+                }
+                Step::Rang => {
+                    let ended = self.rang(&mut clocks, &mut batch);
+                    clock.as_mut().reset(clocks.next());
+                    ended
+                }
+            };
+            io.events.send(std::mem::take(&mut batch)).await;
+            if let Some(ended) = ended {
+                return ended;
+            }
+        }
+    }
+
+    fn stop(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) {
+        self.cancel(batch);
+        let now = Instant::now();
+        clocks.give_up = Some(now + CANCEL_LIMIT);
+        clocks.again = Some(now + CANCEL_AGAIN);
+    }
+
+    fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
+        let now = Instant::now();
+        if Clocks::rang(clocks.give_up, now) {
+            self.retired = true;
+            // What it has begun to say and do is closed, and that is all that is known of it.
+            let _not_its_end = self.translator.end_of_output(batch);
+            return Some(interrupted(
+                "interrupted; the agent did not react and is ended",
+            ));
+        }
+        if Clocks::rang(clocks.again, now) {
+            clocks.again = Some(now + CANCEL_AGAIN);
+            self.cancel(batch);
+        }
+        if Clocks::rang(clocks.announced, now) {
+            clocks.announced = None;
+            self.translator.show_announced(batch);
+        }
+        let link = &mut self.connection.link;
+        if Clocks::rang(clocks.leak, now) {
+            // It has exited, and whoever holds the pipe now has nothing to say to us.
+            clocks.leak = None;
+            link.output.abandon();
+        } else if clocks.leak.is_none() && link.child.try_exited().is_some() {
+            clocks.leak = Some(now + LEAK);
+        }
+        None
+    }
+
+    /// Deals with what was said since the last turn, so that it does not become a part of the next
+    /// one. `false`: the agent has gone.
+    async fn settle(&mut self) -> bool {
+        let mut nobody = Vec::new();
+        loop {
+            self.translate(&mut nobody).await;
+            nobody.clear();
+            match self.connection.link.output.read().now_or_never() {
+                Some(true) => {}
+                Some(false) => return false,
+                None => break,
+            }
+        }
+        if !std::mem::take(&mut self.unsettled) {
+            return true;
+        }
+        // What belongs to a turn that was broken off comes before the answer to this.
+        let call = Call::settled(self.translator.session().as_str());
+        let Self {
+            connection,
+            translator,
+            ..
+        } = self;
+        let late = |method: &str, params: Option<&serde_json::value::RawValue>| {
+            translator.notification(method, params, &mut nobody);
+        };
+        let settled = connection.call(&call, SETTLE_LIMIT, late).await;
+        !matches!(settled, Err(CallError::Gone))
+    }
+}
+
+fn interrupted(reason: &str) -> Ended {
+    Ended {
+        status: Status::Interrupted,
+        text: None,
+        reason: reason.into(),
+    }
+}

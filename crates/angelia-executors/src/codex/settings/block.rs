@@ -1,0 +1,176 @@
+//! Which lines of a text are ours, and the text without them. Pure.
+//!
+//! ```toml
+//! default_permissions = ":workspace" # angelia codex
+//! # >>> angelia codex enable: …
+//! [mcp_servers.docs] # angelia codex
+//! command = "docs"
+//! # <<< angelia codex: mcp_servers.docs
+//! ```
+//!
+//! Every line or table of ours carries a mark of its own. A beginning and an end alone would not do:
+//! the program edits this file as well, and puts what it adds wherever its own order wants it, also in
+//! between. When it rewrites the servers, it drops their comments and with them the marks and the
+//! beginning; therefore the end names what is ours.
+
+use std::ops::Range;
+
+use toml_edit::Key;
+
+use super::{
+    Broken,
+    layout::{self, Header, Layout},
+};
+
+/// At the end of a line.
+pub(super) const MARK: &str = "# angelia codex";
+pub(super) const BEGIN: &str = "# >>> angelia codex enable: ours down to `<<<`, changes in it are lost; \
+                                `angelia codex disable` takes it away";
+/// Behind the beginning: what was there before could not be restored without it.
+pub(super) const NEW_FILE: &str = " [new file]";
+pub(super) const OPEN_LINE: &str = " [open line]";
+pub(super) const END: &str = "# <<< angelia codex: ";
+
+const BEGINS: &str = "# >>> angelia codex";
+const ENDS: &str = "# <<< angelia codex";
+
+/// The one setting of ours that is not in a table.
+pub(super) const PERMISSIONS: &str = "default_permissions = \":workspace\" # angelia codex";
+
+/// The text as it was before; `None`: there was none.
+pub fn disabled(text: &str) -> Result<Option<String>, Broken> {
+    let document = layout::parse(text)?;
+    let layout = Layout::of(&document);
+    let marks = Marks::of(text, &layout);
+    let mut ours = marks.lines.clone();
+    for (index, header) in layout.headers.iter().enumerate() {
+        if marks.is_ours(header) {
+            let next = layout.headers.get(index + 1).map(|next| next.start);
+            ours.push(extent(text, &layout, header.start, next.or(marks.end)));
+        }
+    }
+    ours.sort_by_key(|range| range.start);
+    let mut rest = String::with_capacity(text.len());
+    let (mut from, mut before_block) = (0, None);
+    for range in ours {
+        rest.push_str(text.get(from..range.start).unwrap_or_default());
+        if marks.begin == Some(range.start) {
+            before_block = Some(rest.len());
+        }
+        from = from.max(range.end);
+    }
+    rest.push_str(text.get(from..).unwrap_or_default());
+    // The end of that line is ours too, unless somebody goes on behind it.
+    if marks.open_line && before_block == Some(rest.len()) {
+        let shorter = rest.strip_suffix('\n').unwrap_or(&rest);
+        let shorter = shorter.strip_suffix('\r').unwrap_or(shorter);
+        rest.truncate(shorter.len());
+    }
+    Ok((!(marks.new_file && rest.is_empty())).then_some(rest))
+}
+
+/// From the line of a header to that of its last entry. What comes behind that, a comment or an empty
+/// line, is not ours.
+fn extent(text: &str, layout: &Layout, header: usize, before: Option<usize>) -> Range<usize> {
+    let before = before.filter(|before| *before > header);
+    let inside = header..before.unwrap_or(text.len());
+    let entries = layout.entries.iter();
+    let last = entries
+        .rev()
+        .find(|entry| inside.contains(&entry.start))
+        .map_or(header, |entry| entry.end);
+    line_start(text, header)..line_end(text, last)
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    let before = text.get(..at).unwrap_or_default();
+    before.rfind('\n').map_or(0, |newline| newline + 1)
+}
+
+/// Behind what ends the line.
+pub(super) fn line_end(text: &str, at: usize) -> usize {
+    let behind = text.get(at..).unwrap_or_default();
+    behind
+        .find('\n')
+        .map_or(text.len(), |newline| at + newline + 1)
+}
+
+/// What says that something is ours.
+#[derive(Debug, Default)]
+struct Marks {
+    /// Lines that are ours and no table.
+    lines: Vec<Range<usize>>,
+    begin: Option<usize>,
+    end: Option<usize>,
+    new_file: bool,
+    open_line: bool,
+    /// Tables.
+    paths: Vec<Vec<String>>,
+}
+
+impl Marks {
+    fn of(text: &str, layout: &Layout) -> Self {
+        let mut marks = Self::default();
+        let mut named = Vec::new();
+        for (range, line) in lines(text) {
+            if layout.is_in_a_value(range.start) {
+                continue;
+            }
+            if line.starts_with(BEGINS) {
+                marks.begin.get_or_insert(range.start);
+                marks.new_file |= line.ends_with(NEW_FILE);
+                marks.open_line |= line.ends_with(OPEN_LINE);
+                marks.lines.push(range);
+            } else if let Some(list) = line.strip_prefix(ENDS) {
+                marks.end = Some(range.start);
+                let list = list.trim_start_matches(':').split_whitespace();
+                named.extend(list.filter_map(path));
+                marks.lines.push(range);
+            } else if line == PERMISSIONS {
+                marks.lines.push(range);
+            }
+        }
+        let marked = layout.headers.iter().filter(|header| {
+            let line = text.get(header.start..line_end(text, header.start));
+            line.is_some_and(|line| line.trim_end().ends_with(MARK))
+        });
+        marks.paths = marked.map(|header| header.path.clone()).collect();
+        if marks.begin.is_none() {
+            marks.paths.extend(named);
+        }
+        marks
+    }
+
+    /// Also what is below a table of ours, and would be nothing without it.
+    fn is_ours(&self, header: &Header) -> bool {
+        self.paths.iter().any(|path| header.path.starts_with(path))
+    }
+}
+
+/// A name as it is written between brackets.
+fn path(name: &str) -> Option<Vec<String>> {
+    let keys = Key::parse(name).ok()?;
+    Some(keys.iter().map(|key| key.get().to_owned()).collect())
+}
+
+/// The lines of a text, each with its place, without what ends it or is before all of them.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
+    let mut start = start(text);
+    let text = text.get(start..).unwrap_or_default();
+    text.split_inclusive('\n').map(move |line| {
+        let range = start..start + line.len();
+        start = range.end;
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        (range, line.strip_suffix('\r').unwrap_or(line))
+    })
+}
+
+/// Where a text begins: some editors put a mark before it.
+pub(super) fn start(text: &str) -> usize {
+    let mark = '\u{feff}';
+    if text.starts_with(mark) {
+        mark.len_utf8()
+    } else {
+        0
+    }
+}

@@ -1,0 +1,240 @@
+//! The file itself: read, and replaced at once by a text that was made of what it holds.
+//!
+//! The folder is locked meanwhile, so that two of us do not work on one file; the program itself does not
+//! know of the lock, so the file is looked at again right before it is replaced.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+const NAME: &str = "config.toml";
+
+/// How long another one of us may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// More links than this lead nowhere.
+const MOST_LINKS: usize = 40;
+
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("{} is not text in UTF-8", .0.display())]
+    NotText(PathBuf),
+    #[error("another `angelia codex` is working on {}", .0.display())]
+    Busy(PathBuf),
+    #[error("{} was changed by somebody else meanwhile", .0.display())]
+    Changed(PathBuf),
+}
+
+/// The program's configuration, locked as long as this lives.
+#[derive(Debug)]
+pub struct ConfigFile {
+    /// As people call it.
+    path: PathBuf,
+    /// Where the links lead.
+    real: PathBuf,
+    _lock: File,
+}
+
+impl ConfigFile {
+    /// In the program's own folder, which must be there.
+    pub fn open(home: &Path) -> Result<Self, FileError> {
+        let path = home.join(NAME);
+        let failed = |source| FileError::Io {
+            what: "lock",
+            path: home.to_owned(),
+            source,
+        };
+        let lock = File::open(home).map_err(failed)?;
+        let until = Instant::now() + PATIENCE;
+        while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(failed(error.into()));
+            }
+            if Instant::now() >= until {
+                return Err(FileError::Busy(path));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let real = followed(&path).map_err(|source| FileError::Io {
+            what: "follow",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Self {
+            path,
+            real,
+            _lock: lock,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `None`: there is no such file.
+    pub fn read(&self) -> Result<Option<String>, FileError> {
+        match fs::read(&self.real) {
+            Ok(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => Ok(Some(text)),
+                Err(_) => Err(FileError::NotText(self.path.clone())),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed("read", error)),
+        }
+    }
+
+    /// Puts `new` in the place of `old`, which is what was read; `None`: no file.
+    pub fn replace(&self, old: Option<&str>, new: Option<&str>) -> Result<(), FileError> {
+        if old == new {
+            return Ok(());
+        }
+        let Some(new) = new else {
+            self.is_still(old)?;
+            return fs::remove_file(&self.real).map_err(|error| self.failed("remove", error));
+        };
+        let draft = self
+            .real
+            .with_file_name(format!(".{NAME}.angelia-{}", std::process::id()));
+        let replaced = self
+            .write(&draft, new)
+            .map_err(|error| self.failed("write", error))
+            .and_then(|()| self.is_still(old))
+            .and_then(|()| {
+                fs::rename(&draft, &self.real).map_err(|error| self.failed("replace", error))
+            });
+        if replaced.is_err() {
+            let _left_behind = fs::remove_file(&draft);
+        }
+        replaced
+    }
+
+    fn is_still(&self, old: Option<&str>) -> Result<(), FileError> {
+        if self.read()?.as_deref() == old {
+            return Ok(());
+        }
+        Err(FileError::Changed(self.path.clone()))
+    }
+
+    /// As readable for others as what it replaces; it may hold keys, so where there was none, not at all.
+    fn write(&self, draft: &Path, text: &str) -> io::Result<()> {
+        let mode = match fs::metadata(&self.real) {
+            Ok(old) => old.permissions().mode() & 0o7777,
+            Err(_none) => 0o600,
+        };
+        // Left by one that was killed, under this number.
+        let _none = fs::remove_file(draft);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(draft)?;
+        file.write_all(text.as_bytes())?;
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.sync_all()
+    }
+
+    fn failed(&self, what: &'static str, source: io::Error) -> FileError {
+        FileError::Io {
+            what,
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// Where links lead, also when nothing is there.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(to) => path = path.parent().map_or(to.clone(), |folder| folder.join(&to)),
+            Err(error) => {
+                let is_no_link = matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidInput | io::ErrorKind::NotFound
+                );
+                return if is_no_link { Ok(path) } else { Err(error) };
+            }
+        }
+    }
+    Err(io::Error::other("too many links"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_stays_a_link_and_a_mode_a_mode() {
+        let root = tempfile::tempdir().unwrap();
+        let (home, dots) = (root.path().join("home"), root.path().join("dots"));
+        fs::create_dir(&home).unwrap();
+        fs::create_dir(&dots).unwrap();
+        let link = home.join("config.toml");
+        std::os::unix::fs::symlink("../dots/codex.toml", &link).unwrap();
+        let file = ConfigFile::open(&home).unwrap();
+        assert_eq!(file.read().unwrap(), None);
+        file.replace(None, Some("a = 1\n")).unwrap();
+        let real = dots.join("codex.toml");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(&real), 0o600);
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o664)).unwrap();
+        file.replace(Some("a = 1\n"), Some("b = 2\n")).unwrap();
+        assert_eq!(fs::read_to_string(&link).unwrap(), "b = 2\n");
+        assert_eq!(mode(&real), 0o664);
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+
+        let changed = file.replace(Some("a = 1\n"), Some("c = 3\n")).unwrap_err();
+        assert!(matches!(changed, FileError::Changed(_)));
+        assert_eq!(fs::read_to_string(&link).unwrap(), "b = 2\n");
+        file.replace(Some("b = 2\n"), None).unwrap();
+        assert!(!real.exists() && link.symlink_metadata().is_ok());
+        for folder in [&home, &dots] {
+            let names: Vec<_> = fs::read_dir(folder).unwrap().flatten().collect();
+            assert!(names.len() <= 1, "no draft is left: {names:?}");
+        }
+    }
+
+    #[test]
+    fn two_do_not_work_on_one_file() {
+        let home = tempfile::tempdir().unwrap();
+        let count = || {
+            let file = ConfigFile::open(home.path()).unwrap();
+            let old = file.read().unwrap();
+            let number: u32 = old.as_deref().map_or(0, |text| text.parse().unwrap());
+            let new = (number + 1).to_string();
+            file.replace(old.as_deref(), Some(&new)).unwrap();
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(count);
+            }
+        });
+        let text = fs::read_to_string(home.path().join(NAME)).unwrap();
+        assert_eq!(text, "8");
+    }
+
+    #[test]
+    fn what_is_no_text_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(NAME), b"a = \"\xff\"").unwrap();
+        let file = ConfigFile::open(home.path()).unwrap();
+        assert!(matches!(file.read(), Err(FileError::NotText(_))));
+        let loops = home.path().join("loops");
+        fs::create_dir(&loops).unwrap();
+        std::os::unix::fs::symlink(NAME, loops.join(NAME)).unwrap();
+        assert!(ConfigFile::open(&loops).is_err());
+    }
+}

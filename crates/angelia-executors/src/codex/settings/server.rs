@@ -1,0 +1,195 @@
+//! One MCP server of ours as a table of the program's. Pure.
+//!
+//! A key or a type that the program does not know would make it refuse the whole file. So only what it
+//! is known to take is written, and the rest is named.
+
+use angelia_core::model::RawJson;
+use serde_json::{Map, Value};
+
+use super::value;
+use crate::codex::mcp;
+
+/// What a value must be.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Text,
+    Texts,
+    /// Names with texts.
+    Table,
+    Flag,
+    Seconds,
+    Milliseconds,
+    Approval,
+    /// Names with an `approval_mode` each.
+    Approvals,
+}
+
+/// Whose a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Command,
+    Url,
+    Both,
+}
+
+const KEYS: [(&str, Of, Kind); 22] = [
+    ("command", Of::Command, Kind::Text),
+    ("args", Of::Command, Kind::Texts),
+    ("env", Of::Command, Kind::Table),
+    ("env_vars", Of::Command, Kind::Texts),
+    ("cwd", Of::Command, Kind::Text),
+    ("url", Of::Url, Kind::Text),
+    ("http_headers", Of::Url, Kind::Table),
+    ("env_http_headers", Of::Url, Kind::Table),
+    ("bearer_token_env_var", Of::Url, Kind::Text),
+    ("http_headers_helper", Of::Url, Kind::Text),
+    ("scopes", Of::Url, Kind::Texts),
+    ("oauth", Of::Url, Kind::Table),
+    ("oauth_resource", Of::Url, Kind::Text),
+    ("startup_timeout_sec", Of::Both, Kind::Seconds),
+    ("startup_timeout_ms", Of::Both, Kind::Milliseconds),
+    ("tool_timeout_sec", Of::Both, Kind::Seconds),
+    ("enabled", Of::Both, Kind::Flag),
+    ("required", Of::Both, Kind::Flag),
+    ("enabled_tools", Of::Both, Kind::Texts),
+    ("disabled_tools", Of::Both, Kind::Texts),
+    ("default_tools_approval_mode", Of::Both, Kind::Approval),
+    ("tools", Of::Both, Kind::Approvals),
+];
+
+/// More than this is taken for a mistake, and far more for an error.
+const LONGEST: f64 = 1e9;
+
+/// The lines of a table, and what of the definition is not in them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Translated {
+    pub(super) lines: Vec<String>,
+    pub(super) left_out: Vec<String>,
+}
+
+/// `Err` says why there can be no table at all.
+pub(super) fn translated(name: &str, server: &RawJson) -> Result<Translated, String> {
+    let theirs = mcp::plain(name, server).map_err(|failure| failure.message.to_string())?;
+    let is_command = theirs.contains_key("command");
+    let fits = |of: Of| of == Of::Both || (of == Of::Command) == is_command;
+    let mut lines = Vec::new();
+    for (key, of, kind) in KEYS {
+        let Some(value) = theirs.get(key).filter(|_| fits(of)) else {
+            continue;
+        };
+        if let Some(text) = kind.spelled(value) {
+            lines.push(format!("{key} = {text}"));
+        } else if matches!(key, "command" | "url" | "args" | "env" | "http_headers") {
+            // Without it this would be another server.
+            return Err(format!("its `{key}` is not what Codex takes"));
+        }
+    }
+    if theirs.contains_key("startup_timeout_sec") {
+        lines.retain(|line| !line.starts_with("startup_timeout_ms"));
+    }
+    let mut left_out = left_out(&theirs, &lines);
+    if is_command && has_headers(server) {
+        left_out.push("headers".to_owned());
+    }
+    Ok(Translated { lines, left_out })
+}
+
+fn left_out(theirs: &Map<String, Value>, lines: &[String]) -> Vec<String> {
+    let written = |key: &str| lines.iter().any(|line| line.split(' ').next() == Some(key));
+    let keys = theirs.keys().filter(|key| !written(key));
+    keys.cloned().collect()
+}
+
+fn has_headers(server: &RawJson) -> bool {
+    let server = serde_json::from_str::<Map<String, Value>>(server.get());
+    server.is_ok_and(|server| server.contains_key("headers"))
+}
+
+impl Kind {
+    fn spelled(self, given: &Value) -> Option<String> {
+        let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.contains('\0'));
+        let fits = match self {
+            Self::Text => is_text(given),
+            Self::Texts => given.as_array()?.iter().all(is_text),
+            Self::Table => given.as_object()?.values().all(is_text),
+            Self::Flag => given.is_boolean(),
+            Self::Seconds => (0.0..=LONGEST).contains(&given.as_f64()?),
+            Self::Milliseconds => given.as_u64().is_some_and(|ms| ms <= 1_000_000_000_000),
+            Self::Approval => is_approval(given),
+            Self::Approvals => given.as_object()?.values().all(|tool| {
+                let tool = tool.as_object();
+                tool.is_some_and(|tool| {
+                    tool.len() == 1 && tool.get("approval_mode").is_some_and(is_approval)
+                })
+            }),
+        };
+        fits.then(|| value::inline(given)).flatten()
+    }
+}
+
+fn is_approval(given: &Value) -> bool {
+    matches!(
+        given.as_str(),
+        Some("auto" | "prompt" | "writes" | "approve")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(json: &str) -> Result<Translated, String> {
+        let raw = serde_json::value::RawValue::from_string(json.to_owned()).unwrap();
+        translated("docs", &raw.into())
+    }
+
+    #[test]
+    fn what_is_known_is_written_and_the_rest_is_named() {
+        let table = of(r#"{"type":"stdio","command":"run","args":["x"],"env":{"A B":"1"},
+            "timeout":5,"headers":{},"url2":1,"scopes":["s"],"required":"yes","tool_timeout_sec":1.5,
+            "startup_timeout_sec":3,"startup_timeout_ms":3000}"#)
+        .unwrap();
+        let lines = [
+            r#"command = "run""#,
+            r#"args = ["x"]"#,
+            r#"env = { "A B" = "1" }"#,
+            "startup_timeout_sec = 3",
+            "tool_timeout_sec = 1.5",
+        ];
+        assert_eq!(table.lines, lines);
+        let mut left_out = table.left_out;
+        left_out.sort();
+        assert_eq!(
+            left_out,
+            [
+                "headers",
+                "required",
+                "scopes",
+                "startup_timeout_ms",
+                "timeout",
+                "url2"
+            ]
+        );
+
+        let table = of(r#"{"url":"http://x","headers":{"A":"1"},"cwd":"/"}"#).unwrap();
+        let lines = [r#"url = "http://x""#, r#"http_headers = { A = "1" }"#];
+        assert_eq!(table.lines, lines);
+        assert_eq!(table.left_out, ["cwd"]);
+    }
+
+    #[test]
+    fn what_would_be_another_server_is_none() {
+        for json in [
+            "[]",
+            "{}",
+            r#"{"type":"sse","url":"http://x"}"#,
+            r#"{"command":1}"#,
+            r#"{"command":"x","args":"y"}"#,
+            r#"{"command":"x","args":["a\u0000b"]}"#,
+            r#"{"command":"x","env":{"A":1}}"#,
+            r#"{"url":"http://x","headers":["y"]}"#,
+        ] {
+            assert!(of(json).is_err(), "{json}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which session an agent works for, for programs of ours that it starts. They carry its mark, and
+//! a process that was started before its session was known cannot carry more; so the session is
+//! written beside the mark as soon as it is known.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use angelia_core::model::SessionId;
+
+use super::mark::{Mark, OwnerId};
+
+/// Between the two ids in a file's name; neither can contain it.
+const SEPARATOR: char = ':';
+
+/// The agent with this mark works for a session, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Bound(Option<PathBuf>);
+
+impl Bound {
+    /// An agent that cannot be bound works all the same; it only cannot hand work on.
+    pub(crate) fn new(folder: &Path, mark: &Mark, session: SessionId) -> Self {
+        let path = path(folder, mark);
+        match write(folder, &path, session) {
+            Ok(()) => Self(Some(path)),
+            Err(error) => {
+                tracing::warn!(%error, "cannot write {}", path.display());
+                Self(None)
+            }
+        }
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take()
+            && let Err(error) = fs::remove_file(&path)
+        {
+            tracing::debug!(%error, "cannot remove {}", path.display());
+        }
+    }
+}
+
+fn path(folder: &Path, mark: &Mark) -> PathBuf {
+    folder.join(format!("{}{SEPARATOR}{}", mark.owner, mark.agent))
+}
+
+fn write(folder: &Path, path: &Path, session: SessionId) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    io::Write::write_all(&mut file, session.to_string().as_bytes())
+}
+
+/// The session that the agent with this mark works for.
+pub fn session_of(folder: &Path, mark: &Mark) -> Option<SessionId> {
+    let session = fs::read_to_string(path(folder, mark)).ok()?;
+    session.parse().ok()
+}
+
+/// Removes what processes have left behind that were killed.
+pub fn forget_dead(folder: &Path, is_alive: impl Fn(&OwnerId) -> bool) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.split_once(SEPARATOR));
+        let owner = owner.and_then(|(owner, _)| OwnerId::new(owner).ok());
+        if owner.is_none_or(|owner| !is_alive(&owner)) {
+            // Somebody else may have been faster.
+            let _gone = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_is_bound_as_long_as_it_lives() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("agents");
+        let mark: Mark = "home:owner:agent".parse().unwrap();
+        let other: Mark = "home:owner:other".parse().unwrap();
+        let session = SessionId::from_uuid(Uuid::from_u128(7));
+        assert_eq!(session_of(&folder, &mark), None);
+        let bound = Bound::new(&folder, &mark, session);
+        assert_eq!(session_of(&folder, &mark), Some(session));
+        assert_eq!(session_of(&folder, &other), None);
+        forget_dead(&folder, |_| true);
+        assert_eq!(session_of(&folder, &mark), Some(session));
+        drop(bound);
+        assert_eq!(session_of(&folder, &mark), None);
+
+        std::mem::forget(Bound::new(&folder, &mark, session));
+        forget_dead(&folder, |_| false);
+        assert_eq!(session_of(&folder, &mark), None);
+    }
+}

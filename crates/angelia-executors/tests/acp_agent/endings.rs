@@ -1,0 +1,102 @@
+//! Interrupts, deaths, and conversations taken up again.
+
+use angelia_core::{
+    model::{EventKind, FailureKind, Status},
+    ports::Emitted,
+};
+use angelia_testkit::by_hand::Hands;
+use serde_json::json;
+
+use crate::lab::{Lab, asks};
+
+#[tokio::test]
+async fn an_interrupt_answers_every_question_and_then_cancels() {
+    let lab = Lab::new();
+    let mut session = lab.open().await;
+    let ask = asks(
+        "session/request_permission",
+        json!({"options": [{"optionId": "y", "kind": "allow_once", "name": "Y"}],
+            "toolCall": {"toolCallId": "t", "kind": "execute", "title": "ls"}}),
+    );
+    // The answer to the question, then the cancel.
+    let script = format!("{ask}<\n. cancelled");
+    let watch = |one: &Emitted, hands: &Hands| {
+        if let Emitted::Ask(_) = one {
+            hands.cancel.cancel();
+        }
+    };
+    let heard = session.say_watched(&script, watch).await;
+    assert_eq!(heard.ended.status, Status::Interrupted);
+    let said = heard.deltas();
+    let (answer, cancel) = (
+        said.find("\"outcome\":\"cancelled\""),
+        said.find("session/cancel"),
+    );
+    assert!(answer.unwrap() < cancel.unwrap(), "{said}");
+    let withdrawn = heard
+        .emitted
+        .iter()
+        .any(|one| matches!(one, Emitted::Withdraw(_)));
+    assert!(withdrawn);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_ignores_an_interrupt_is_given_up() {
+    let lab = Lab::new();
+    let mut session = lab.open().await;
+    let watch = |one: &Emitted, hands: &Hands| {
+        if let Emitted::Event(EventKind::Delta { .. }) = one {
+            hands.cancel.cancel();
+        }
+    };
+    let heard = session.say_watched("say something\nignore", watch).await;
+    assert_eq!(heard.ended.status, Status::Interrupted);
+    assert!(!session.agent.is_usable());
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_death_keeps_what_was_said_and_the_next_process_goes_on() {
+    for arguments in [&[][..], &["--replay-late"]] {
+        let lab = Lab::new();
+        let spec = lab.spec(arguments);
+        let mut session = lab.open_as(&spec, None).await;
+        let heard = session
+            .say("say half an ans\nstderr out of memory\ndie")
+            .await;
+        assert_eq!(heard.deltas(), "half an ans");
+        let failure = heard.failure();
+        assert_eq!(failure.kind, FailureKind::Agent);
+        assert!(failure.message.contains("out of memory"), "{failure}");
+        assert!(!session.agent.is_usable());
+        let native = heard.native();
+        session.close().await;
+
+        // What it repeats is not shown.
+        let mut session = lab.open_as(&spec, Some(&native)).await;
+        let heard = session.say("say and on").await;
+        assert_eq!(heard.deltas(), "and on", "{arguments:?}");
+        assert!(heard.started().resumed && heard.notices().is_empty());
+        assert_eq!(heard.native(), native);
+        session.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_gone_starts_anew_and_says_so() {
+    let lab = Lab::new();
+    let gone = angelia_core::model::NativeSessionId::new("gone");
+    let mut session = lab.open_as(&lab.spec(&[]), Some(&gone)).await;
+    let heard = session.say("say hello").await;
+    assert!(!heard.started().resumed);
+    assert_eq!(&*heard.notices()[0].code, "resume_lost");
+    session.close().await;
+    // The same where it can take up none.
+    let spec = lab.spec(&["--greeting", r#"{"agentCapabilities":{}}"#]);
+    let known = angelia_core::model::NativeSessionId::new("fake-session");
+    let mut session = lab.open_as(&spec, Some(&known)).await;
+    let heard = session.say("say hello").await;
+    assert_eq!(&*heard.notices()[0].code, "resume_lost");
+    session.close().await;
+}

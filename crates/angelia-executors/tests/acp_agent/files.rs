@@ -1,0 +1,101 @@
+//! Files that the agent reads and writes through us.
+
+use std::{fs, os::unix::fs::symlink};
+
+use angelia_core::model::{PermissionLevel, ToolClass, Verdict};
+use serde_json::json;
+
+use crate::lab::{Lab, answers, asks, decided};
+
+#[tokio::test]
+async fn what_is_allowed_is_written_and_what_is_declined_is_not() {
+    let lab = Lab::new();
+    let mut session = lab.open().await;
+    let path = lab.work().join("deep/new.txt");
+    let write = asks(
+        "fs/write_text_file",
+        json!({"path": path, "content": "by us"}),
+    );
+
+    let heard = decided(&mut session, &write, Verdict::Deny).await;
+    assert!(answers(&heard)[0]["error"]["message"].is_string());
+    assert!(!path.exists());
+
+    let heard = decided(&mut session, &write, Verdict::Once).await;
+    let asked = heard.asked();
+    assert_eq!((asked.len(), asked[0].class), (1, ToolClass::Edit));
+    assert_eq!(answers(&heard)[0]["result"], json!({}));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "by us");
+
+    let read = asks(
+        "fs/read_text_file",
+        json!({"path": path, "line": 1, "limit": 1}),
+    );
+    let heard = session.say(&read).await;
+    assert!(heard.asked().is_empty());
+    assert_eq!(answers(&heard)[0]["result"]["content"], "by us");
+    session.close().await;
+}
+
+#[tokio::test]
+async fn nothing_outside_is_touched_whatever_is_allowed() {
+    let lab = Lab::new();
+    let outside = lab.place.isolated.root().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "s3cret").unwrap();
+    symlink(&outside, lab.work().join("link")).unwrap();
+    symlink("/proc/self/environ", lab.work().join("environ")).unwrap();
+    let mut spec = lab.spec(&[]);
+    spec.permissions.level = PermissionLevel::Unattended;
+    let mut session = lab.open_as(&spec, None).await;
+    for path in [
+        outside.join("secret"),
+        lab.work().join("../outside/secret"),
+        lab.work().join("link/secret"),
+        lab.work().join("environ"),
+        "/etc/passwd".into(),
+        "/proc/self/root/etc/passwd".into(),
+    ] {
+        let read = asks("fs/read_text_file", json!({"path": path}));
+        let heard = decided(&mut session, &read, Verdict::Once).await;
+        let answer = &answers(&heard)[0];
+        assert!(answer["error"]["code"].is_i64(), "{path:?}: {answer}");
+        assert!(!answer.to_string().contains("s3cret"), "{answer}");
+        let write = asks(
+            "fs/write_text_file",
+            json!({"path": path, "content": "changed"}),
+        );
+        let heard = decided(&mut session, &write, Verdict::Once).await;
+        assert!(answers(&heard)[0]["error"]["code"].is_i64(), "{path:?}");
+    }
+    assert_eq!(
+        fs::read_to_string(outside.join("secret")).unwrap(),
+        "s3cret"
+    );
+    session.close().await;
+}
+
+#[tokio::test]
+async fn what_was_allowed_with_a_tool_is_written_without_asking_again() {
+    let lab = Lab::new();
+    let mut session = lab.open().await;
+    let path = lab.work().join("a.txt");
+    let permission = asks(
+        "session/request_permission",
+        json!({"options": [{"optionId": "yes", "kind": "allow_once", "name": "Yes"}],
+            "toolCall": {"toolCallId": "t", "kind": "edit", "title": "Change a.txt",
+                "locations": [{"path": path}]}}),
+    );
+    let write = asks(
+        "fs/write_text_file",
+        json!({"path": path, "content": "once"}),
+    );
+    let script = format!("{permission}{write}");
+    let heard = decided(&mut session, &script, Verdict::Once).await;
+    assert_eq!(heard.asked().len(), 1, "{heard:#?}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "once");
+    // Not in the next turn.
+    let heard = decided(&mut session, &write, Verdict::Deny).await;
+    assert_eq!(heard.asked().len(), 1);
+    session.close().await;
+}

@@ -1,0 +1,14 @@
+//! The ACP executor on an agent that does what its prompts say: what it has done by us, what it says
+//! that nobody expects, and how it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod endings;
+mod files;
+mod lab;
+mod opening;
+#[expect(dead_code, reason = "shared with the conformance suite")]
+#[path = "../conformance/place.rs"]
+mod place;
+mod talking;
+mod terminals;

@@ -1,0 +1,11 @@
+//! The ACP translator against everything the three recorded agents said.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod driver;
+mod invariants;
+mod must_not_assume;
+mod requests;
+mod snapshots;
+#[path = "../translated/mod.rs"]
+mod translated;

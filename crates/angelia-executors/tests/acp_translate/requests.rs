@@ -1,0 +1,236 @@
+//! What agents want from us, and what they are told.
+
+use angelia_core::{
+    model::{Decision, PermissionLevel, ToolClass, Verdict},
+    ports::Emitted,
+};
+use angelia_executors::acp::{
+    client::Wish,
+    translate::{Answer, Context, Decided, Translator},
+};
+use serde_json::{Value, json};
+
+use super::driver::context;
+
+fn translator(change: impl FnOnce(&mut Context)) -> Translator {
+    let mut context = context("S");
+    change(&mut context);
+    let mut translator = Translator::new(context);
+    translator.begin_turn(&mut Vec::new());
+    translator
+}
+
+fn request(
+    translator: &mut Translator,
+    id: i64,
+    method: &str,
+    params: &Value,
+) -> (Answer, Vec<Emitted>) {
+    let mut out = Vec::new();
+    let params = serde_json::value::to_raw_value(params).unwrap();
+    let answer = translator.request(&id.into(), method, Some(&params), &mut out);
+    (answer, out)
+}
+
+fn asked(out: &[Emitted]) -> &angelia_core::model::ApprovalRequest {
+    let found = out.iter().find_map(|one| match one {
+        Emitted::Ask(ask) => Some(ask),
+        _ => None,
+    });
+    found.unwrap()
+}
+
+fn permission(options: &Value) -> Value {
+    json!({"sessionId": "S", "options": options, "toolCall": {"toolCallId": "t", "kind": "edit",
+        "title": "Change a.txt", "locations": [{"path": "/workspace/a.txt"}],
+        "content": [{"type": "diff", "path": "/workspace/a.txt", "newText": "x"}]}})
+}
+
+const WRITE: &str = "fs/write_text_file";
+const PERMISSION: &str = "session/request_permission";
+
+#[test]
+fn reading_needs_no_asking_unless_it_is_forbidden() {
+    let read = json!({"sessionId": "S", "path": "/workspace/a.txt"});
+    let (answer, out) = request(&mut translator(|_| {}), 0, "fs/read_text_file", &read);
+    assert!(
+        matches!(answer, Answer::Do(Wish::Read { .. })),
+        "{answer:?}"
+    );
+    assert!(out.is_empty());
+    let mut strict = translator(|context| {
+        context
+            .permissions
+            .disallowed
+            .push("read_text_file".parse().unwrap());
+    });
+    let (answer, _) = request(&mut strict, 0, "fs/read_text_file", &read);
+    assert!(matches!(answer, Answer::Error(_)), "{answer:?}");
+}
+
+#[test]
+fn writing_is_an_edit_and_running_a_command() {
+    let mut translator = translator(|_| {});
+    let write = json!({"sessionId": "S", "path": "a.txt", "content": "new"});
+    let (answer, out) = request(&mut translator, 0, WRITE, &write);
+    assert!(matches!(answer, Answer::Asked));
+    let ask = asked(&out);
+    assert_eq!(
+        (ask.class, &*ask.tool_name),
+        (ToolClass::Edit, "write_text_file")
+    );
+    assert_eq!(ask.subject.as_deref(), Some("/workspace/a.txt"));
+    assert!(ask.detail.contains("new"), "{ask:?}");
+
+    let run = json!({"sessionId": "S", "command": "ls", "args": ["-l"]});
+    let (answer, out) = request(&mut translator, 1, "terminal/create", &run);
+    assert!(matches!(answer, Answer::Asked));
+    let ask = asked(&out);
+    assert_eq!(
+        (ask.class, &*ask.tool_name),
+        (ToolClass::Execute, "terminal")
+    );
+    assert_eq!(ask.subject.as_deref(), Some("ls -l"));
+
+    let yes = Decision::new(Verdict::Once, "owner");
+    let done = translator.decide("0", &yes, &mut Vec::new());
+    assert!(
+        matches!(done, Some(Decided::Do(_, Wish::Write { .. }))),
+        "{done:?}"
+    );
+    let no = Decision::new(Verdict::Deny, "owner").with_note("not today");
+    let refused = translator.decide("1", &no, &mut Vec::new());
+    assert!(matches!(refused, Some(Decided::Refuse(_, why)) if &*why == "not today"));
+    assert!(translator.decide("1", &yes, &mut Vec::new()).is_none());
+}
+
+#[test]
+fn nothing_outside_is_even_asked_about() {
+    let mut translator = translator(|context| {
+        context.permissions.level = PermissionLevel::Unattended;
+    });
+    for (method, params) in [
+        ("fs/read_text_file", json!({"path": "/etc/passwd"})),
+        (WRITE, json!({"path": "/workspace/../x", "content": ""})),
+        ("terminal/create", json!({"command": "ls", "cwd": "/"})),
+    ] {
+        let (answer, out) = request(&mut translator, 0, method, &params);
+        assert!(matches!(answer, Answer::Error(_)), "{method}: {answer:?}");
+        assert!(out.is_empty(), "{method}: {out:?}");
+    }
+}
+
+#[test]
+fn what_was_allowed_with_a_tool_is_done_without_asking_again() {
+    let options = json!([{"optionId": "yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}]);
+    let write = json!({"path": "/workspace/a.txt", "content": "x"});
+    for (verdict, is_done) in [(Verdict::Once, true), (Verdict::Deny, false)] {
+        let mut translator = translator(|_| {});
+        request(&mut translator, 0, PERMISSION, &permission(&options));
+        let decision = Decision::new(verdict, "owner");
+        translator.decide("0", &decision, &mut Vec::new());
+        let (answer, _) = request(&mut translator, 1, WRITE, &write);
+        assert_eq!(
+            matches!(answer, Answer::Do(_)),
+            is_done,
+            "{verdict:?}: {answer:?}"
+        );
+        let other = json!({"path": "/workspace/b.txt", "content": "x"});
+        let (answer, _) = request(&mut translator, 2, WRITE, &other);
+        assert!(matches!(answer, Answer::Asked), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_lasting_yes_is_not_given_for_a_single_one() {
+    let always = json!([{"optionId": "a", "kind": "allow_always"}, {"optionId": "r", "kind": "reject_always"}]);
+    let both = json!([{"optionId": "a", "kind": "allow_always"}, {"optionId": "o", "kind": "allow_once"},
+        {"optionId": "r", "kind": "reject_once"}]);
+    let none = json!([]);
+    let table = [
+        (&both, Verdict::Once, Some("o")),
+        (&both, Verdict::Session, Some("o")),
+        (&both, Verdict::Deny, Some("r")),
+        (&both, Verdict::Stop, None),
+        (&always, Verdict::Once, Some("r")),
+        (&always, Verdict::Session, Some("a")),
+        (&always, Verdict::Deny, Some("r")),
+        (&none, Verdict::Once, None),
+        (&none, Verdict::Deny, None),
+    ];
+    for (options, verdict, expected) in table {
+        let mut translator = translator(|_| {});
+        request(&mut translator, 0, PERMISSION, &permission(options));
+        let decision = Decision::new(verdict, "owner");
+        let Some(Decided::Reply(_, result)) = translator.decide("0", &decision, &mut Vec::new())
+        else {
+            unreachable!("{verdict:?}");
+        };
+        let result: Value = serde_json::from_str(result.get()).unwrap();
+        assert_eq!(
+            result["outcome"]["optionId"].as_str(),
+            expected,
+            "{verdict:?} of {options}"
+        );
+    }
+}
+
+#[test]
+fn an_interrupt_takes_every_question_back() {
+    let mut translator = translator(|_| {});
+    let options = json!([{"optionId": "yes", "kind": "allow_once"}]);
+    request(&mut translator, 0, PERMISSION, &permission(&options));
+    request(
+        &mut translator,
+        1,
+        WRITE,
+        &json!({"path": "b", "content": ""}),
+    );
+    let mut out = Vec::new();
+    let decided = translator.stop(&mut out);
+    assert_eq!(decided.len(), 2);
+    assert!(matches!(&decided[0], Decided::Reply(_, result) if result.get().contains("cancelled")));
+    assert!(matches!(&decided[1], Decided::Refuse(..)));
+    let withdrawn = out.iter().filter(|one| matches!(one, Emitted::Withdraw(_)));
+    assert_eq!(withdrawn.count(), 2);
+    // And whatever is asked now is over.
+    let (answer, out) = request(&mut translator, 2, PERMISSION, &permission(&options));
+    assert!(matches!(answer, Answer::Now(result) if result.get().contains("cancelled")));
+    assert!(out.is_empty());
+}
+
+#[test]
+fn an_agent_may_take_its_question_back() {
+    let mut translator = translator(|_| {});
+    let options = json!([{"optionId": "yes", "kind": "allow_once"}]);
+    request(&mut translator, 7, PERMISSION, &permission(&options));
+    let mut out = Vec::new();
+    let mut taken_back = |id: Value| {
+        let params = serde_json::value::to_raw_value(&json!({"requestId": id})).unwrap();
+        translator.taken_back(Some(&params), &mut out)
+    };
+    assert!(taken_back(json!("7")).is_none() && taken_back(json!(8)).is_none());
+    let told = taken_back(json!(7));
+    assert!(matches!(told, Some(Decided::Reply(_, result)) if result.get().contains("cancelled")));
+    assert!(taken_back(json!(7)).is_none());
+    assert!(matches!(&out[..], [Emitted::Withdraw(_)]));
+}
+
+#[test]
+fn an_edit_of_several_files_is_about_the_one_outside() {
+    let mut translator = translator(|_| {});
+    let params = json!({"options": [], "toolCall": {"toolCallId": "t", "kind": "edit", "title": "x",
+        "locations": [{"path": "/workspace/a"}, {"path": "/etc/hosts"}]}});
+    let (_, out) = request(&mut translator, 0, PERMISSION, &params);
+    assert_eq!(asked(&out).subject.as_deref(), Some("/etc/hosts"));
+}
+
+#[test]
+fn a_question_that_says_nothing_is_still_asked() {
+    let mut translator = translator(|_| {});
+    let (answer, out) = request(&mut translator, 0, PERMISSION, &json!({"options": 7}));
+    assert!(matches!(answer, Answer::Asked));
+    assert!(!asked(&out).title.is_empty());
+    let (answer, _) = request(&mut translator, 1, "elicitation/create", &json!({}));
+    assert!(matches!(answer, Answer::Error(error) if error.code == -32601));
+}

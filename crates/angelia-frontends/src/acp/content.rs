@@ -1,0 +1,170 @@
+//! A prompt's blocks become the input of a turn.
+
+use std::fmt::Write as _;
+
+use agent_client_protocol_schema::v1::{
+    BlobResourceContents, ContentBlock, EmbeddedResourceResource, ResourceLink,
+};
+use angelia_core::model::{Content, Origin};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+
+use super::errors::Refusal;
+
+/// What a turn is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) input: Vec<Content>,
+    /// Text that the person did not type is only text: an embedded file must not trigger commands
+    /// or the reading of other files.
+    pub(super) origin: Origin,
+}
+
+pub(super) fn said(blocks: Vec<ContentBlock>, images: bool) -> Result<Said, Refusal> {
+    let mut origin = Origin::Owner;
+    let mut input = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        match block {
+            ContentBlock::Text(text) => input.push(Content::text(text.text)),
+            ContentBlock::Image(image) if images => {
+                input.push(picture(image.mime_type, &image.data)?);
+            }
+            ContentBlock::Image(_) => {
+                return Err(Refusal::invalid(
+                    "the agent of this session takes no images",
+                ));
+            }
+            ContentBlock::ResourceLink(link) => input.push(Content::text(linked(&link))),
+            ContentBlock::Resource(resource) => {
+                origin = Origin::Remote;
+                input.push(embedded(resource.resource, images)?);
+            }
+            _ => {
+                let message = "only text, images, resources and links to them are understood here";
+                return Err(Refusal::invalid(message));
+            }
+        }
+    }
+    let says_something = |content: &Content| match content {
+        Content::Text(text) => !text.trim().is_empty(),
+        Content::Image { .. } => true,
+    };
+    if !input.iter().any(says_something) {
+        return Err(Refusal::invalid("there must be some text or an image"));
+    }
+    Ok(Said { input, origin })
+}
+
+fn picture(media_type: String, data: &str) -> Result<Content, Refusal> {
+    if !media_type.starts_with("image/") {
+        let message =
+            format!("`mimeType` of an image is `{media_type}`; use image/png or the like");
+        return Err(Refusal::invalid(message));
+    }
+    let data = BASE64_STANDARD.decode(data);
+    let data =
+        data.map_err(|error| Refusal::invalid(format!("an image is not base64: {error}")))?;
+    Ok(Content::Image {
+        media_type: media_type.into(),
+        data: data.into(),
+    })
+}
+
+/// A link is named and left to the agent, which can open it itself.
+fn linked(link: &ResourceLink) -> String {
+    let name = link.title.as_deref().unwrap_or(&link.name);
+    let mut text = format!("[{name}]({})", link.uri);
+    if let Some(description) = &link.description {
+        let _infallible = write!(text, " ({description})");
+    }
+    text
+}
+
+fn embedded(resource: EmbeddedResourceResource, images: bool) -> Result<Content, Refusal> {
+    match resource {
+        EmbeddedResourceResource::TextResourceContents(resource) => {
+            let uri = attribute(&resource.uri);
+            let text = resource.text;
+            let end = if text.ends_with('\n') { "" } else { "\n" };
+            let text = format!("<resource uri=\"{uri}\">\n{text}{end}</resource>");
+            Ok(Content::text(text))
+        }
+        EmbeddedResourceResource::BlobResourceContents(BlobResourceContents {
+            blob,
+            mime_type: Some(media_type),
+            ..
+        }) if images && media_type.starts_with("image/") => picture(media_type, &blob),
+        EmbeddedResourceResource::BlobResourceContents(resource) => {
+            let kind = resource.mime_type.as_deref().unwrap_or("an unknown type");
+            let uri = attribute(&resource.uri);
+            let text = format!("<resource uri=\"{uri}\">\n[not text: {kind}]\n</resource>");
+            Ok(Content::text(text))
+        }
+        _ => Err(Refusal::invalid(
+            "a resource of this kind is not understood here",
+        )),
+    }
+}
+
+fn attribute(text: &str) -> String {
+    text.replace('"', "%22")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Said, Refusal> {
+        said(serde_json::from_str(json).unwrap(), true)
+    }
+
+    #[test]
+    fn typed_text_is_the_owners_and_embedded_text_is_only_text() {
+        let typed = read(r#"[{"type":"text","text":"/compact"}]"#).unwrap();
+        assert_eq!(typed.origin, Origin::Owner);
+        let embedded = read(
+            r#"[{"type":"text","text":"look"},{"type":"resource","resource":
+                {"uri":"file:///w/a.txt","mimeType":"text/plain","text":"one\ntwo"}}]"#,
+        )
+        .unwrap();
+        assert_eq!(embedded.origin, Origin::Remote);
+        let text = "<resource uri=\"file:///w/a.txt\">\none\ntwo\n</resource>";
+        assert_eq!(embedded.input[1], Content::text(text));
+    }
+
+    #[test]
+    fn a_link_is_named_with_its_address() {
+        let link = r#"[{"type":"resource_link","name":"a.txt","uri":"file:///w/a.txt"}]"#;
+        let said = read(link).unwrap();
+        assert_eq!(said.input, [Content::text("[a.txt](file:///w/a.txt)")]);
+        assert_eq!(said.origin, Origin::Owner);
+    }
+
+    #[test]
+    fn pictures_come_as_images_or_inside_resources() {
+        for json in [
+            r#"[{"type":"image","mimeType":"image/png","data":"iVBORw=="}]"#,
+            r#"[{"type":"resource","resource":{"uri":"x","mimeType":"image/png","blob":"iVBORw=="}}]"#,
+        ] {
+            let said = read(json).unwrap();
+            let [Content::Image { media_type, data }] = &*said.input else {
+                panic!("{said:?}")
+            };
+            assert_eq!((&**media_type, &**data), ("image/png", &b"\x89PNG"[..]));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_passed_on_is_refused() {
+        for odd in [
+            "[]",
+            r#"[{"type":"text","text":"  "}]"#,
+            r#"[{"type":"image","mimeType":"image/png","data":"*"}]"#,
+            r#"[{"type":"image","mimeType":"text/html","data":""}]"#,
+            r#"[{"type":"audio","mimeType":"audio/wav","data":""}]"#,
+        ] {
+            assert!(read(odd).is_err(), "{odd}");
+        }
+        let image = r#"[{"type":"image","mimeType":"image/png","data":""}]"#;
+        assert!(said(serde_json::from_str(image).unwrap(), false).is_err());
+    }
+}

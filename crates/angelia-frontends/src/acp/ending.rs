@@ -1,0 +1,146 @@
+//! How a turn ended, as the answer to its prompt. Pure.
+
+use angelia_core::model::{FailureKind, Outcome, Status, Usage};
+use serde::Serialize;
+
+use super::errors::Refusal;
+
+/// The answer to `session/prompt`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answered {
+    stop_reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Tokens>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Meta>,
+}
+
+/// As agents in the field count them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tokens {
+    total_tokens: u64,
+    input_tokens: u64,
+    output_tokens: u64,
+    cached_read_tokens: u64,
+    cached_write_tokens: u64,
+}
+
+impl From<&Usage> for Tokens {
+    fn from(usage: &Usage) -> Self {
+        let Usage {
+            input_tokens,
+            output_tokens,
+            cache_read_tokens,
+            cache_write_tokens,
+            ..
+        } = *usage;
+        Self {
+            total_tokens: input_tokens + output_tokens + cache_read_tokens + cache_write_tokens,
+            input_tokens,
+            output_tokens,
+            cached_read_tokens: cache_read_tokens,
+            cached_write_tokens: cache_write_tokens,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Meta {
+    angelia: Details,
+}
+
+/// What the protocol has no words for.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Details {
+    status: &'static str,
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_usd: Option<f64>,
+}
+
+impl Answered {
+    /// It was cancelled before anything came of it.
+    pub(super) const fn cancelled() -> Self {
+        Self {
+            stop_reason: "cancelled",
+            usage: None,
+            meta: None,
+        }
+    }
+}
+
+/// `Err`: the turn failed. One that was cancelled is never a failure to the editor.
+pub(super) fn answer(outcome: &Outcome, cancelled: bool) -> Result<Answered, Refusal> {
+    let stop_reason = match &outcome.status {
+        Status::Completed => match &*outcome.reason {
+            "max_tokens" => "max_tokens",
+            _ => "end_turn",
+        },
+        // The agent was stopped because it had done enough; its words are usable.
+        Status::Partial => "max_turn_requests",
+        Status::Interrupted => "cancelled",
+        Status::Failed(_) if cancelled => "cancelled",
+        Status::Failed(failure) if failure.kind == FailureKind::Refused => "refusal",
+        Status::Failed(failure) => return Err(failure.into()),
+        Status::Parked { .. } => "end_turn",
+    };
+    Ok(Answered {
+        stop_reason,
+        usage: Some((&outcome.usage).into()),
+        meta: Some(Meta {
+            angelia: Details {
+                status: outcome.status.as_str(),
+                reason: outcome.reason.to_string(),
+                cost_usd: outcome.usage.cost_usd,
+            },
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use angelia_core::model::Failure;
+
+    use super::*;
+
+    fn reason(status: Status, reason: &str, cancelled: bool) -> Result<&'static str, i64> {
+        let outcome = Outcome {
+            status,
+            text: "".into(),
+            reason: reason.into(),
+            usage: Usage::default(),
+        };
+        answer(&outcome, cancelled)
+            .map(|answer| answer.stop_reason)
+            .map_err(|refusal| refusal.code)
+    }
+
+    #[test]
+    fn every_end_has_its_reason_or_its_error() {
+        let failed = |kind| Status::Failed(Failure::new(kind, "m"));
+        assert_eq!(reason(Status::Completed, "end_turn", false), Ok("end_turn"));
+        assert_eq!(
+            reason(Status::Completed, "max_tokens", false),
+            Ok("max_tokens")
+        );
+        assert_eq!(
+            reason(Status::Partial, "budget_seconds", false),
+            Ok("max_turn_requests")
+        );
+        assert_eq!(reason(Status::Interrupted, "", false), Ok("cancelled"));
+        assert_eq!(
+            reason(failed(FailureKind::Refused), "", false),
+            Ok("refusal")
+        );
+        assert_eq!(reason(failed(FailureKind::Auth), "", false), Err(-32000));
+        assert_eq!(reason(failed(FailureKind::Invalid), "", false), Err(-32602));
+        assert_eq!(reason(failed(FailureKind::Timeout), "", false), Err(-32603));
+        assert_eq!(
+            reason(failed(FailureKind::Agent), "", true),
+            Ok("cancelled")
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! What failed, as a JSON-RPC error: one table from our kinds to the protocol's codes. The message
+//! holds the hint too, because most editors show nothing else; programs read `data`.
+
+use std::{fmt::Display, path::Path};
+
+use angelia_core::{
+    engine::EngineError,
+    model::{Failure, FailureKind},
+    ports::StoreError,
+};
+use angelia_wire::jsonrpc::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::event_json::FailureJson;
+
+pub(super) const PARSE_ERROR: i64 = -32700;
+pub(super) const INVALID_REQUEST: i64 = -32600;
+/// Log in first.
+pub(super) const AUTH_REQUIRED: i64 = -32000;
+/// There is no such session.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+
+/// A request that is not done.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) code: i64,
+    pub(super) message: String,
+    data: Option<Box<RawValue>>,
+}
+
+impl Refusal {
+    pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(INVALID_PARAMS, message)
+    }
+
+    pub(super) fn unknown_method(method: &str) -> Self {
+        Self::new(
+            METHOD_NOT_FOUND,
+            format!("there is no method `{method}` here"),
+        )
+    }
+
+    pub(super) fn params(method: &str, error: impl Display) -> Self {
+        Self::invalid(format!(
+            "the parameters of `{method}` make no sense: {error}"
+        ))
+    }
+
+    pub(super) fn no_session(id: &str) -> Self {
+        let message = format!(
+            "there is no session `{id}` here; begin one with session/new, or open it with \
+             session/load or session/resume"
+        );
+        Self::new(RESOURCE_NOT_FOUND, message)
+    }
+
+    pub(super) fn elsewhere(cwd: &Path) -> Self {
+        let message = format!(
+            "the session was begun in {} and stays there; open it from that directory",
+            cwd.display()
+        );
+        Self::invalid(message)
+    }
+
+    pub(super) fn object(&self) -> ErrorObject<'_> {
+        ErrorObject {
+            code: self.code,
+            message: self.message.as_str().into(),
+            data: self.data.as_deref(),
+        }
+    }
+}
+
+impl From<&Failure> for Refusal {
+    fn from(failure: &Failure) -> Self {
+        #[derive(Serialize)]
+        struct Data {
+            failure: FailureJson,
+        }
+        let code = match failure.kind {
+            FailureKind::Auth => AUTH_REQUIRED,
+            FailureKind::Invalid => INVALID_PARAMS,
+            FailureKind::RateLimited
+            | FailureKind::Unavailable
+            | FailureKind::Refused
+            | FailureKind::Timeout
+            | FailureKind::Agent
+            | FailureKind::Internal => INTERNAL_ERROR,
+        };
+        let data = Data {
+            failure: FailureJson(failure.clone()),
+        };
+        Self {
+            code,
+            message: failure.to_string(),
+            data: to_raw_value(&data).ok(),
+        }
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self::from(&failure)
+    }
+}
+
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
+        let code = match &error {
+            EngineError::Failed(failure) => return failure.into(),
+            EngineError::NotFound(_) | EngineError::Store(StoreError::NotFound(_)) => {
+                RESOURCE_NOT_FOUND
+            }
+            EngineError::QueueFull { .. } | EngineError::KeyReused(_) => INVALID_REQUEST,
+            EngineError::Store(_)
+            | EngineError::NotRunning
+            | EngineError::NotPending
+            | EngineError::ShuttingDown => INTERNAL_ERROR,
+        };
+        Self::new(code, error.to_string())
+    }
+}

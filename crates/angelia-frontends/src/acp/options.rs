@@ -1,0 +1,128 @@
+//! What can be chosen for a session: how much the agent may do without asking, and its model.
+//!
+//! Modes are our `permissions`. The person at the editor is the owner, who could write the same
+//! into the configuration, so all three are offered; the patterns of the profile hold in all of
+//! them. Editors know modes in two forms, an old and a newer one, and are told both.
+
+use std::sync::Arc;
+
+use agent_client_protocol_schema::v1::{
+    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
+    SessionModeState,
+};
+use angelia_core::model::PermissionLevel;
+
+/// The settings as options.
+pub(super) const MODE: &str = "mode";
+pub(super) const MODEL: &str = "model";
+
+/// The agent's own choice of a model.
+pub(super) const DEFAULT_MODEL: &str = "default";
+
+const LEVELS: [(PermissionLevel, &str, &str); 3] = [
+    (
+        PermissionLevel::Ask,
+        "Ask",
+        "Whatever the agent asks about is put to you",
+    ),
+    (
+        PermissionLevel::Edit,
+        "Edit",
+        "Edits inside the working directory are allowed; the rest is asked",
+    ),
+    (
+        PermissionLevel::Unattended,
+        "Unattended",
+        "Everything is allowed within the rules of the profile",
+    ),
+];
+
+/// How a session is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) level: PermissionLevel,
+    pub(super) model: Option<Arc<str>>,
+    /// What the agent lists.
+    pub(super) models: Vec<Arc<str>>,
+}
+
+pub(super) fn level(id: &str) -> Option<PermissionLevel> {
+    let mut levels = LEVELS.iter().map(|(level, ..)| *level);
+    levels.find(|level| level.as_str() == id)
+}
+
+impl Chosen {
+    pub(super) fn modes(&self) -> SessionModeState {
+        let mode = |(level, name, about): &(PermissionLevel, &str, &str)| {
+            SessionMode::new(level.as_str(), *name).description((*about).to_owned())
+        };
+        SessionModeState::new(self.level.as_str(), LEVELS.iter().map(mode).collect())
+    }
+
+    pub(super) fn options(&self) -> Vec<SessionConfigOption> {
+        let level = |(level, name, about): &(PermissionLevel, &str, &str)| {
+            SessionConfigSelectOption::new(level.as_str(), *name).description((*about).to_owned())
+        };
+        let levels: Vec<_> = LEVELS.iter().map(level).collect();
+        let mut options = vec![
+            SessionConfigOption::select(MODE, "Mode", self.level.as_str(), levels)
+                .description("What the agent may do without asking".to_owned())
+                .category(SessionConfigOptionCategory::Mode),
+        ];
+        if !self.models.is_empty() || self.model.is_some() {
+            let current: Arc<str> = self.model.clone().unwrap_or_else(|| DEFAULT_MODEL.into());
+            let own = SessionConfigSelectOption::new(DEFAULT_MODEL, "Default")
+                .description("The agent's own choice".to_owned());
+            let listed = self.models.iter().map(|model| &**model);
+            // A session may have a model that is in no list.
+            let unlisted = (self.model.as_deref()).filter(|model| !self.lists(model));
+            let models = listed.chain(unlisted);
+            let models =
+                models.map(|model| SessionConfigSelectOption::new(Arc::<str>::from(model), model));
+            let values: Vec<_> = std::iter::once(own).chain(models).collect();
+            options.push(
+                SessionConfigOption::select(MODEL, "Model", current, values)
+                    .description("From the next prompt on".to_owned())
+                    .category(SessionConfigOptionCategory::Model),
+            );
+        }
+        options
+    }
+
+    fn lists(&self, model: &str) -> bool {
+        self.models.iter().any(|listed| **listed == *model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_is_always_among_the_choices() {
+        let chosen = |model: Option<&str>| Chosen {
+            level: PermissionLevel::Edit,
+            model: model.map(Into::into),
+            models: vec!["small".into(), "large".into()],
+        };
+        for model in [None, Some("large"), Some("odd-1")] {
+            let options = serde_json::to_value(chosen(model).options()).unwrap();
+            for option in options.as_array().unwrap() {
+                let current = &option["currentValue"];
+                let values = option["options"].as_array().unwrap();
+                assert!(
+                    values.iter().any(|one| one["value"] == *current),
+                    "{option}"
+                );
+            }
+        }
+        let none = Chosen {
+            model: None,
+            models: Vec::new(),
+            level: PermissionLevel::Ask,
+        };
+        assert_eq!(none.options().len(), 1);
+        assert_eq!(level("unattended"), Some(PermissionLevel::Unattended));
+        assert_eq!(level("bypass"), None);
+    }
+}

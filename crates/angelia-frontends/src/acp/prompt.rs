@@ -1,0 +1,300 @@
+//! A prompt from its submission to its answer: the turn is followed and shown, the editor is asked
+//! what the agent asks, and a cancelled one is stopped.
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+
+use agent_client_protocol_schema::v1::{
+    ConfigOptionUpdate, PromptRequest, SessionInfoUpdate, SessionUpdate,
+};
+use angelia_core::{
+    engine::{EngineError, Submitted},
+    model::{
+        Approval, ApprovalId, ApprovalKind, Content, Decision, EventKind, Outcome, SessionId,
+        Started, TurnEvent, TurnOptions,
+    },
+    ports::{BoxFuture, StoreError},
+};
+use angelia_wire::jsonrpc::Id;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    asking::ask,
+    connection::Connection,
+    content::{Said, said},
+    ending::{self, Answered},
+    errors::{INVALID_REQUEST, Refusal},
+    permission, question,
+    update::Updates,
+};
+
+/// How long another process may keep a session that the editor wants to use.
+const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Characters of a title.
+const TITLE: usize = 80;
+
+/// A prompt that has been accepted: its session is busy until it has been answered.
+pub(super) struct Prompt {
+    request: Id<'static>,
+    session: SessionId,
+    cwd: PathBuf,
+    said: Said,
+    cancel: CancellationToken,
+}
+
+/// What came of a question to the editor; `None`: somebody else has answered it.
+type Asked = (ApprovalId, Option<Decision>);
+
+/// A turn that is followed.
+struct Following {
+    connection: Arc<Connection>,
+    session: SessionId,
+    /// As the editor calls it.
+    name: String,
+    updates: Updates,
+    asking: FuturesUnordered<BoxFuture<'static, Asked>>,
+    /// Questions that the editor has not answered yet.
+    open: HashMap<ApprovalId, CancellationToken>,
+}
+
+impl Prompt {
+    /// Takes the session, which has one prompt at a time.
+    pub(super) fn accept(
+        connection: &Connection,
+        request: Id<'static>,
+        prompt: PromptRequest,
+    ) -> Result<Self, Refusal> {
+        let session = connection.opened(&prompt.session_id.0)?;
+        let mut sessions = connection.sessions();
+        let open = sessions.get_mut(&session);
+        let open = open.ok_or_else(|| Refusal::no_session(&prompt.session_id.0))?;
+        if open.running.is_some() {
+            let message = "a prompt runs in this session already; wait for it, or cancel it";
+            return Err(Refusal::new(INVALID_REQUEST, message));
+        }
+        let said = said(prompt.prompt, open.images)?;
+        let cancel = CancellationToken::new();
+        open.running = Some(cancel.clone());
+        Ok(Self {
+            request,
+            session,
+            cwd: open.cwd.clone(),
+            said,
+            cancel,
+        })
+    }
+
+    pub(super) async fn run(self, connection: Arc<Connection>) {
+        let Self {
+            request,
+            session,
+            cwd,
+            said,
+            cancel,
+        } = self;
+        let title = title(&said.input);
+        let following = Following {
+            name: session.to_string(),
+            updates: Updates::new(session, &cwd, connection.client().features),
+            connection: Arc::clone(&connection),
+            session,
+            asking: FuturesUnordered::new(),
+            open: HashMap::new(),
+        };
+        let ended = match submit(&connection, session, said, &cancel).await {
+            Ok(submitted) => following.follow(submitted, &cancel).await,
+            Err(error) => Err(error.into()),
+        };
+        connection.entitle(session, title).await;
+        if let Some(open) = connection.sessions().get_mut(&session) {
+            open.running = None;
+        }
+        let answered = match &ended {
+            Ok(outcome) => ending::answer(outcome, cancel.is_cancelled()),
+            Err(_) if cancel.is_cancelled() => Ok(Answered::cancelled()),
+            Err(refusal) => return connection.refuse(&request, refusal).await,
+        };
+        match answered {
+            Ok(answer) => connection.answer(&request, &answer).await,
+            Err(refusal) => connection.refuse(&request, &refusal).await,
+        }
+    }
+}
+
+async fn submit(
+    connection: &Connection,
+    session: SessionId,
+    said: Said,
+    cancel: &CancellationToken,
+) -> Result<Submitted, EngineError> {
+    let options = TurnOptions {
+        can_ask: true,
+        ..TurnOptions::new(said.origin)
+    };
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let submitted = (connection.engine).submit(session, said.input.clone(), options.clone());
+        match submitted.await {
+            // Another process works on it; most turns are short.
+            Err(EngineError::Store(StoreError::Held(_)))
+                if Instant::now() < patience && !cancel.is_cancelled() =>
+            {
+                cancel.run_until_cancelled(tokio::time::sleep(RETRY)).await;
+            }
+            submitted => return submitted,
+        }
+    }
+}
+
+impl Following {
+    async fn follow(
+        mut self,
+        submitted: Submitted,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Refusal> {
+        let Submitted {
+            turn, mut watch, ..
+        } = submitted;
+        let engine = self.connection.engine.clone();
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled(), if !stopping => {
+                    stopping = true;
+                    if let Err(error) = engine.interrupt(turn, false).await {
+                        tracing::debug!(%error, "the turn could not be stopped");
+                    }
+                }
+                Some((id, decision)) = self.asking.next() => {
+                    self.open.remove(&id);
+                    if let Some(decision) = decision
+                        && let Err(error) = engine.decide(id, decision).await
+                    {
+                        tracing::debug!(%error, "the decision came too late");
+                    }
+                }
+                batch = watch.next() => {
+                    let batch = batch.map_err(EngineError::from)?;
+                    let Some(batch) = batch else {
+                        let message = "the turn's events ended without its end";
+                        return Err(Refusal::new(angelia_wire::jsonrpc::INTERNAL_ERROR, message));
+                    };
+                    if let Some(outcome) = self.show(&batch).await {
+                        return Ok(outcome);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn show(&mut self, batch: &[TurnEvent]) -> Option<Outcome> {
+        let mut out = Vec::with_capacity(batch.len() * 256);
+        let mut end = None;
+        for event in batch {
+            self.updates.event(event, &mut out);
+            match &event.kind {
+                EventKind::Approval(approval) => self.ask(approval),
+                EventKind::Resolved(resolution) => {
+                    if let Some(unwanted) = self.open.remove(&resolution.id) {
+                        unwanted.cancel();
+                    }
+                }
+                EventKind::Started(started) => self.settled(started, &mut out),
+                EventKind::Finished(outcome) => end = Some(outcome.clone()),
+                _ => {}
+            }
+        }
+        self.connection.say(out).await;
+        if end.is_some() {
+            // Those whose questions were withdrawn tell the editor so.
+            for (_, unwanted) in self.open.drain() {
+                unwanted.cancel();
+            }
+            while self.asking.next().await.is_some() {}
+        }
+        end
+    }
+
+    fn ask(&mut self, approval: &Approval) {
+        let unwanted = CancellationToken::new();
+        self.open.insert(approval.id, unwanted.clone());
+        let connection = Arc::clone(&self.connection);
+        let id = approval.id;
+        let asking: BoxFuture<'static, Asked> = match &approval.kind {
+            ApprovalKind::Tool => {
+                let tool = self.updates.asked_about(approval);
+                let params = permission::params(&self.name, tool);
+                // Encoded now: the turn goes on while it waits.
+                let request = connection.request(permission::METHOD, &params);
+                Box::pin(async move {
+                    let answer = ask(&connection, request, &unwanted).await;
+                    (id, answer.map(permission::decision))
+                })
+            }
+            ApprovalKind::Question(questions) => {
+                let (name, approval) = (self.name.clone(), approval.clone());
+                let questions = Arc::clone(questions);
+                Box::pin(async move {
+                    let decided =
+                        question::answered(&connection, &name, &approval, &questions, &unwanted);
+                    (id, decided.await)
+                })
+            }
+        };
+        self.asking.push(asking);
+    }
+
+    /// The agent has settled on a model.
+    fn settled(&self, started: &Started, out: &mut Vec<u8>) {
+        let Some(model) = &started.model else { return };
+        let mut news = None;
+        let chosen = self.connection.rechoose(self.session, |chosen| {
+            if chosen.model.is_none() {
+                chosen.model = Some(Arc::clone(model));
+                news = Some(());
+            }
+        });
+        if let (Ok(chosen), Some(())) = (chosen, news) {
+            let update = ConfigOptionUpdate::new(chosen.options());
+            self.updates
+                .put(&SessionUpdate::ConfigOptionUpdate(update), out);
+        }
+    }
+}
+
+impl Connection {
+    /// A session is called by what was first said in it.
+    async fn entitle(&self, session: SessionId, title: Option<Arc<str>>) {
+        let Some(title) = title else { return };
+        match self.sessions().get_mut(&session) {
+            Some(open) if !open.titled => open.titled = true,
+            _ => return,
+        }
+        let named = self
+            .engine
+            .rename_session(session, Some(Arc::clone(&title)));
+        if let Err(error) = named.await {
+            tracing::debug!(%error, "the session could not be named");
+            return;
+        }
+        let update = SessionInfoUpdate::new().title(title.to_string());
+        self.tell(session, &SessionUpdate::SessionInfoUpdate(update))
+            .await;
+    }
+}
+
+/// The first line that says something, cut.
+fn title(input: &[Content]) -> Option<Arc<str>> {
+    let line = input.iter().find_map(|content| match content {
+        Content::Text(text) => text.lines().map(str::trim).find(|line| !line.is_empty()),
+        Content::Image { .. } => None,
+    })?;
+    match line.char_indices().nth(TITLE) {
+        Some((at, _)) => Some(format!("{}…", &line[..at]).into()),
+        None => Some(line.into()),
+    }
+}

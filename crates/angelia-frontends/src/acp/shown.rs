@@ -1,0 +1,167 @@
+//! What updates are made of, as the protocol spells it; borrowed, so that nothing is copied.
+
+use std::{borrow::Cow, path::Path};
+
+use angelia_core::model::Approval;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::tool::{Diff, Location};
+
+/// What is ours in `_meta`.
+#[derive(Serialize)]
+pub(super) struct Meta<T> {
+    pub(super) angelia: T,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Parent<'a> {
+    pub(super) parent_tool_call_id: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MessageChunk<'a> {
+    pub(super) session_update: &'static str,
+    pub(super) message_id: &'a str,
+    pub(super) content: Shown<'a>,
+}
+
+impl<'a> MessageChunk<'a> {
+    pub(super) fn user(message_id: &'a str, content: Shown<'a>) -> Self {
+        Self {
+            session_update: "user_message_chunk",
+            message_id,
+            content,
+        }
+    }
+}
+
+/// A content block.
+#[derive(Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub(super) enum Shown<'a> {
+    Text { text: Cow<'a, str> },
+    Image { mime_type: &'a str, data: String },
+}
+
+impl<'a> Shown<'a> {
+    pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self::Text { text: text.into() }
+    }
+}
+
+/// A piece of a tool call's content.
+#[derive(Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub(super) enum ToolContent<'a> {
+    Content {
+        content: Shown<'a>,
+    },
+    Diff {
+        path: &'a Path,
+        old_text: Option<&'a str>,
+        new_text: &'a str,
+    },
+}
+
+impl<'a> From<&'a Diff> for ToolContent<'a> {
+    fn from(diff: &'a Diff) -> Self {
+        Self::Diff {
+            path: &diff.path,
+            old_text: diff.old.as_deref(),
+            new_text: &diff.new,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolCallUpdate<'a> {
+    pub(super) session_update: &'static str,
+    pub(super) tool_call_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<&'static str>,
+    pub(super) status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) content: Option<Vec<ToolContent<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) locations: Option<&'a [Location]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) raw_input: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) raw_output: Option<&'a str>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub(super) meta: Option<Meta<Parent<'a>>>,
+}
+
+impl<'a> ToolCallUpdate<'a> {
+    /// It runs; nothing else is new.
+    pub(super) fn of(tool_call_id: &'a str) -> Self {
+        Self {
+            session_update: "tool_call_update",
+            tool_call_id,
+            title: None,
+            name: None,
+            kind: None,
+            status: "in_progress",
+            content: None,
+            locations: None,
+            raw_input: None,
+            raw_output: None,
+            meta: None,
+        }
+    }
+}
+
+/// The tool call of a permission request.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AskedTool<'a> {
+    pub(super) tool_call_id: String,
+    pub(super) title: &'a str,
+    pub(super) kind: &'static str,
+    pub(super) status: &'static str,
+    pub(super) content: Vec<ToolContent<'a>>,
+    pub(super) locations: &'a [Location],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) raw_input: Option<&'a RawValue>,
+}
+
+impl<'a> AskedTool<'a> {
+    /// One question of an agent to a person.
+    pub(super) fn question(approval: &'a Approval, title: &'a str, about: String) -> Self {
+        Self {
+            tool_call_id: asked_id(approval),
+            title,
+            kind: "other",
+            status: "pending",
+            content: vec![ToolContent::Content {
+                content: Shown::text(about),
+            }],
+            locations: &[],
+            raw_input: None,
+        }
+    }
+}
+
+/// The tool that an approval is about; without one, the approval itself.
+pub(super) fn asked_id(approval: &Approval) -> String {
+    match &approval.tool_id {
+        Some(id) => id.to_string(),
+        None => approval.id.to_string(),
+    }
+}

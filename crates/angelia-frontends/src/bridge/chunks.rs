@@ -1,0 +1,50 @@
+//! Text cut into pieces of so many characters, as people count them: never inside a grapheme.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+/// How long the first piece of a text is, in bytes. Not 0, unless the text is empty.
+pub(super) fn first(text: &str, characters: usize) -> usize {
+    text.grapheme_indices(true)
+        .nth(characters.max(1))
+        .map_or(text.len(), |(start, _)| start)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn all(mut text: &str, characters: usize) -> Vec<&str> {
+        let mut pieces = Vec::new();
+        while !text.is_empty() {
+            let (piece, rest) = text.split_at(first(text, characters));
+            pieces.push(piece);
+            text = rest;
+        }
+        pieces
+    }
+
+    #[test]
+    fn what_people_see_as_one_character_stays_whole() {
+        let family = "👨‍👩‍👧‍👦";
+        assert_eq!(
+            all(&format!("a{family}e\u{301}🇫🇷\r\nz"), 1),
+            ["a", family, "e\u{301}", "🇫🇷", "\r\n", "z"]
+        );
+        assert_eq!(all("abcde", 2), ["ab", "cd", "e"]);
+        assert_eq!(all("abc", 0), ["a", "b", "c"]);
+        assert_eq!(all("", 3), [""; 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_the_text_and_end_where_characters_end(text in ".{0,200}", size in 1..9_usize) {
+            let pieces = all(&text, size);
+            prop_assert_eq!(pieces.concat(), text.clone());
+            let whole: Vec<&str> = text.graphemes(true).collect();
+            let again: Vec<&str> = pieces.iter().flat_map(|piece| piece.graphemes(true)).collect();
+            prop_assert_eq!(again, whole);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Everything that a host can be told, as it is written.
+
+use std::path::Path;
+
+use angelia_core::model::{
+    Approval, ApprovalKind, Notice, Outcome, Resolution, Status, ToolCall, ToolId, ToolResult,
+};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{messages::Said, request::Code};
+use crate::event_json::{FailureJson, QuestionJson, UsageJson, time};
+
+/// One line of the bridge.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event<'a> {
+    /// The run was taken up; the first event of every run.
+    RunStarted {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        #[serde(flatten)]
+        about: &'a About,
+    },
+    ToolStarted {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        tool_id: &'a str,
+        name: &'a str,
+        /// `read`, `edit`, `execute` or `other`.
+        class: &'static str,
+        /// One line for people.
+        title: &'a str,
+        #[schemars(with = "Value")]
+        input: &'a RawValue,
+        /// The tool whose sub-agent called this one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_tool_id: Option<&'a str>,
+    },
+    ToolFinished {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        tool_id: &'a str,
+        ok: bool,
+        output: &'a str,
+    },
+    /// The agent waits until somebody decides: answer with `approve`.
+    ApprovalRequested {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        approval_id: String,
+        /// `tool` or `question`.
+        kind: &'static str,
+        title: &'a str,
+        detail: &'a str,
+        tool_id: Option<&'a str>,
+        tool: &'a str,
+        choices: Vec<&'static str>,
+        /// Then it counts as declined.
+        #[serde(with = "time")]
+        #[schemars(with = "String")]
+        expires_at: Timestamp,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[schemars(with = "Vec<Map<String, Value>>")]
+        questions: Vec<QuestionJson>,
+    },
+    /// It was decided, by this host or by somebody else.
+    ApprovalResolved {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        approval_id: String,
+        verdict: &'static str,
+        by: &'a str,
+    },
+    Notice {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        /// `info` or `warning`.
+        level: &'static str,
+        code: &'a str,
+        text: &'a str,
+    },
+    /// A piece of a message as it is written.
+    AssistantDelta {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        /// Of which message of the run, upward from 0.
+        index: u32,
+        text: &'a str,
+    },
+    /// No more pieces of this message.
+    AssistantDeltaEnd {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        index: u32,
+    },
+    /// The whole message; it counts, whatever the pieces were.
+    AssistantMessage {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        index: u32,
+        text: &'a str,
+    },
+    /// How the run ended; its last event.
+    Final {
+        #[serde(flatten)]
+        ids: Ids<'a>,
+        #[serde(flatten)]
+        end: Box<End<'a>>,
+    },
+    Pong {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<&'a str>,
+    },
+    /// The run will be stopped; comes before the `final` it causes.
+    InterruptAck {
+        /// Of the interrupt, if it had one, else of the run.
+        request_id: &'a str,
+        session_id: &'a str,
+        /// Of the run.
+        run_request_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'a str>,
+    },
+    /// The bridge ends; its last event.
+    ShutdownAck {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<&'a str>,
+    },
+    /// A request was not carried out.
+    Error {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_id: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session_id: Option<&'a str>,
+        code: Code,
+        /// What is wrong, and what to do.
+        message: &'a str,
+    },
+}
+
+/// What every event of a run carries.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct Ids<'a> {
+    pub request_id: &'a str,
+    pub session_id: &'a str,
+}
+
+/// What a run runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct About {
+    pub turn_id: String,
+    /// What `angelia sessions show` calls the session.
+    pub angelia_session_id: String,
+    pub profile: String,
+    pub executor: String,
+    /// `null`: the agent's own default, until it has told.
+    pub model: Option<String>,
+    pub cwd: Box<Path>,
+    /// The request was made before, under the same idempotency key.
+    pub repeats: bool,
+}
+
+/// The parts of `final`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct End<'a> {
+    /// `completed`, `partial`, `interrupted`, `failed` or `parked`.
+    status: &'static str,
+    /// The answer; of a run that did not complete, what there is of it.
+    response: &'a str,
+    /// What was said and done in this run.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    messages: &'a Said,
+    /// How often the model was asked, as far as the events tell.
+    api_calls: u32,
+    completed: bool,
+    interrupted: bool,
+    /// A budget ended it.
+    partial: bool,
+    failed: bool,
+    #[schemars(with = "Map<String, Value>")]
+    usage: UsageJson,
+    /// In a few words, why it ended.
+    reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    error: Option<FailureJson>,
+    /// Why the host interrupted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt_message: Option<&'a str>,
+    /// When a parked turn goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    resumes_at: Option<time::Rfc3339>,
+}
+
+impl<'a> End<'a> {
+    pub(super) fn new(
+        outcome: &'a Outcome,
+        said: &'a Said,
+        interrupt_message: Option<&'a str>,
+    ) -> Box<Self> {
+        let status = &outcome.status;
+        let error = status.failure().cloned().map(FailureJson);
+        let resumes_at = match status {
+            Status::Parked { resumes_at } => Some(time::Rfc3339(*resumes_at)),
+            _ => None,
+        };
+        let completed = matches!(status, Status::Completed);
+        Box::new(Self {
+            status: status.as_str(),
+            response: &outcome.text,
+            messages: said,
+            api_calls: said.api_calls().max(u32::from(completed)),
+            completed,
+            interrupted: matches!(status, Status::Interrupted),
+            partial: matches!(status, Status::Partial),
+            failed: matches!(status, Status::Failed(_)),
+            usage: UsageJson(outcome.usage.clone()),
+            reason: &outcome.reason,
+            error,
+            interrupt_message,
+            resumes_at,
+        })
+    }
+}
+
+impl<'a> Event<'a> {
+    pub(super) fn tool_started(ids: Ids<'a>, call: &'a ToolCall) -> Self {
+        Self::ToolStarted {
+            ids,
+            tool_id: call.id.as_str(),
+            name: &call.name,
+            class: call.class.as_str(),
+            title: &call.title,
+            input: &call.input,
+            parent_tool_id: call.parent.as_ref().map(ToolId::as_str),
+        }
+    }
+
+    pub(super) fn tool_finished(ids: Ids<'a>, result: &'a ToolResult) -> Self {
+        Self::ToolFinished {
+            ids,
+            tool_id: result.id.as_str(),
+            ok: result.ok,
+            output: &result.output,
+        }
+    }
+
+    pub(super) fn approval(ids: Ids<'a>, approval: &'a Approval) -> Self {
+        let questions = match &approval.kind {
+            ApprovalKind::Tool => Vec::new(),
+            ApprovalKind::Question(questions) => questions.iter().map(Into::into).collect(),
+        };
+        let choices = approval.kind.choices().iter();
+        Self::ApprovalRequested {
+            ids,
+            approval_id: approval.id.to_string(),
+            kind: approval.kind.as_str(),
+            title: &approval.title,
+            detail: &approval.detail,
+            tool_id: approval.tool_id.as_ref().map(ToolId::as_str),
+            tool: &approval.tool_name,
+            choices: choices.map(|choice| choice.as_str()).collect(),
+            expires_at: approval.expires_at,
+            questions,
+        }
+    }
+
+    pub(super) fn resolved(ids: Ids<'a>, resolution: &'a Resolution) -> Self {
+        Self::ApprovalResolved {
+            ids,
+            approval_id: resolution.id.to_string(),
+            verdict: resolution.verdict.as_str(),
+            by: &resolution.by,
+        }
+    }
+
+    pub(super) fn notice(ids: Ids<'a>, notice: &'a Notice) -> Self {
+        Self::Notice {
+            ids,
+            level: notice.level.as_str(),
+            code: &notice.code,
+            text: &notice.text,
+        }
+    }
+
+    /// Appends the event as one line.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        if let Err(error) = serde_json::to_writer(&mut *out, self) {
+            // Neither a vector nor our own types can refuse; half a line would be worse than none.
+            tracing::error!(%error, "an event of the bridge cannot be written");
+            out.truncate(start);
+            return;
+        }
+        if matches!(self, Self::ToolStarted { .. } | Self::Final { .. }) {
+            // The agent's own JSON is embedded as it is; line breaks in it stand between tokens.
+            for byte in &mut out[start..] {
+                if matches!(byte, b'\n' | b'\r') {
+                    *byte = b' ';
+                }
+            }
+        }
+        out.push(b'\n');
+    }
+}

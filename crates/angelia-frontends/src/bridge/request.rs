@@ -1,0 +1,411 @@
+//! One line of a host → a request. Whatever is wrong with a line, its `request_id` is told with the
+//! error if it can be found, so that the host knows what will not happen.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+
+use angelia_core::model::{ApprovalId, Verdict};
+use schemars::JsonSchema;
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, Deserializer as _, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// Longer than any name that somebody gives to a conversation; it is kept with the session.
+const LONGEST_NAME: usize = 512;
+
+/// What a host can ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Request {
+    /// Run one turn of a session.
+    Run(RunRequest),
+    /// Answered by `pong`, at any time.
+    Ping(Plain),
+    /// Stop the run of a session.
+    Interrupt(InterruptRequest),
+    /// Answer an approval or a question.
+    Approve(ApproveRequest),
+    /// End the bridge; runs are interrupted first.
+    Shutdown(Plain),
+    /// The same as `shutdown`.
+    Exit(Plain),
+    /// The same as `shutdown`.
+    Quit(Plain),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RunRequest {
+    /// The host's name for this request; every event of the run carries it.
+    pub request_id: Arc<str>,
+    /// The host's name for the conversation; a new name begins one.
+    #[schemars(length(min = 1, max = 512))]
+    pub session_id: Arc<str>,
+    /// What is asked.
+    pub message: Arc<str>,
+    /// The profile of a new session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Arc<str>>,
+    /// The directory of a new session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// The model of a new session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Arc<str>>,
+    /// Whether text also comes in pieces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assistant_delta: Option<bool>,
+    /// Whether the agent's own stream is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub native_stream: Option<bool>,
+    /// Whether the pieces are the agent's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub native_assistant_delta: Option<bool>,
+    /// Of all requests with one key, one is run; the others get its events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<Arc<str>>,
+    /// Fields that mean nothing here.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub unknown: Vec<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Plain {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct InterruptRequest {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+    pub session_id: Arc<str>,
+    /// Why; told again in `interrupt_ack` and `final`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ApproveRequest {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Arc<str>>,
+    #[serde(serialize_with = "shown")]
+    #[schemars(with = "String")]
+    pub approval_id: ApprovalId,
+    /// `once`, `session`, `deny` or `stop`.
+    #[serde(serialize_with = "verdict_word")]
+    #[schemars(with = "VerdictWord")]
+    pub verdict: Verdict,
+    /// Told to the agent with a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<Arc<str>>,
+    /// To an agent's questions, by the text of each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(default)]
+    pub answers: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// As the schema has it.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum VerdictWord {
+    Once,
+    Session,
+    Deny,
+    Stop,
+}
+
+fn shown<T: fmt::Display, S: serde::Serializer>(value: &T, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(value)
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "how a serializer hands it over"
+)]
+fn verdict_word<S: serde::Serializer>(value: &Verdict, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(value.as_str())
+}
+
+/// What a program can tell errors apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// The line is not one JSON object.
+    BadJson,
+    InvalidUtf8,
+    /// The line is longer than any request may be.
+    TooLong,
+    /// Input ended in the middle of a line.
+    IncompleteLine,
+    UnknownType,
+    MissingField,
+    BadField,
+    /// The session has a run already.
+    SessionBusy,
+    /// Another process has the session.
+    SessionHeld,
+    /// The session was begun with other settings, and keeps them.
+    SessionDiffers,
+    /// There is no run to interrupt.
+    NotRunning,
+    /// No run of this bridge waits for that approval.
+    UnknownApproval,
+    /// The idempotency key was used for something else.
+    KeyReused,
+    /// As many runs as can be are under way.
+    TooManyRuns,
+    /// With `--once`: the one request has been taken.
+    OnlyOnce,
+    ShuttingDown,
+    /// The request cannot be served: an unknown profile, a directory that does not exist …
+    Invalid,
+    NotLoggedIn,
+    RateLimited,
+    Unavailable,
+    Internal,
+}
+
+/// A line that is no request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct BadRequest {
+    pub code: Code,
+    pub message: String,
+    pub request_id: Option<Arc<str>>,
+    pub session_id: Option<Arc<str>>,
+}
+
+/// Reads one line.
+pub fn decode(line: &[u8]) -> Result<Request, BadRequest> {
+    let text = match std::str::from_utf8(line) {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("the line is not UTF-8 from byte {} on", error.valid_up_to());
+            return Err(unreadable(line, Code::InvalidUtf8, message));
+        }
+    };
+    let mut fields = Fields::default();
+    let read = read(text, &mut fields);
+    let result = match read {
+        Ok(()) => request(&fields),
+        Err(error) => Err(Wrong {
+            code: Code::BadJson,
+            message: format!("the line is not one JSON object: {error}"),
+        }),
+    };
+    result.map_err(|wrong| fields.blame(wrong))
+}
+
+/// An error about a line that cannot be read; with what it tells of itself all the same.
+pub(super) fn unreadable(line: &[u8], code: Code, message: impl Into<String>) -> BadRequest {
+    let text = String::from_utf8_lossy(line);
+    let mut fields = Fields::default();
+    // As far as it goes.
+    let _broken = read(&text, &mut fields);
+    let message = message.into();
+    fields.blame(Wrong { code, message })
+}
+
+#[derive(Debug)]
+struct Wrong {
+    code: Code,
+    message: String,
+}
+
+/// The fields of a line, as they came.
+#[derive(Debug, Default)]
+struct Fields<'a> {
+    known: BTreeMap<&'static str, &'a RawValue>,
+    unknown: Vec<Box<str>>,
+}
+
+const KNOWN: [&str; 15] = [
+    "type",
+    "request_id",
+    "session_id",
+    "message",
+    "profile",
+    "cwd",
+    "model",
+    "assistant_delta",
+    "native_stream",
+    "native_assistant_delta",
+    "idempotency_key",
+    "approval_id",
+    "verdict",
+    "note",
+    "answers",
+];
+
+/// Keeps what was read before whatever went wrong.
+fn read<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), serde_json::Error> {
+    struct Reader<'r, 'a>(&'r mut Fields<'a>);
+
+    impl<'a> Visitor<'a> for Reader<'_, 'a> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(name) = map.next_key::<Cow<'a, str>>()? {
+                if let Some(known) = KNOWN.into_iter().find(|known| *known == name) {
+                    self.0.known.insert(known, map.next_value()?);
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                    self.0.unknown.push(name.as_ref().into());
+                }
+            }
+            Ok(())
+        }
+    }
+
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    deserializer.deserialize_map(Reader(fields))?;
+    deserializer.end()
+}
+
+impl Fields<'_> {
+    fn blame(&self, wrong: Wrong) -> BadRequest {
+        BadRequest {
+            code: wrong.code,
+            message: wrong.message,
+            request_id: self.lenient("request_id"),
+            session_id: self.lenient("session_id"),
+        }
+    }
+
+    /// A name as text, also where a number was given.
+    fn lenient(&self, name: &str) -> Option<Arc<str>> {
+        let raw = self.known.get(name)?.get();
+        match serde_json::from_str::<String>(raw) {
+            Ok(text) => Some(text.into()),
+            Err(_) if raw.parse::<f64>().is_ok() => Some(raw.into()),
+            Err(_) => None,
+        }
+    }
+
+    /// `null` is as good as nothing.
+    fn optional<T: DeserializeOwned>(
+        &self,
+        name: &'static str,
+        is: &str,
+    ) -> Result<Option<T>, Wrong> {
+        let Some(raw) = self.known.get(name) else {
+            return Ok(None);
+        };
+        serde_json::from_str(raw.get()).map_err(|_| Wrong::field(name, is))
+    }
+
+    fn text(&self, name: &'static str) -> Result<Option<Arc<str>>, Wrong> {
+        self.optional(name, "a string")
+    }
+
+    fn flag(&self, name: &'static str) -> Result<Option<bool>, Wrong> {
+        self.optional(name, "true or false")
+    }
+
+    fn required(&self, name: &'static str) -> Result<Arc<str>, Wrong> {
+        self.text(name)?.ok_or_else(|| Wrong {
+            code: Code::MissingField,
+            message: format!("`{name}` is missing"),
+        })
+    }
+
+    /// The host's name for a conversation.
+    fn session(&self) -> Result<Arc<str>, Wrong> {
+        let name = self.required("session_id")?;
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            let is = format!("a string of 1 to {LONGEST_NAME} bytes");
+            return Err(Wrong::field("session_id", &is));
+        }
+        Ok(name)
+    }
+}
+
+impl Wrong {
+    fn field(name: &str, is: &str) -> Self {
+        Self {
+            code: Code::BadField,
+            message: format!("`{name}` must be {is}"),
+        }
+    }
+}
+
+fn request(fields: &Fields<'_>) -> Result<Request, Wrong> {
+    let name = fields.required("type")?;
+    let plain = || -> Result<Plain, Wrong> {
+        let request_id = fields.text("request_id")?;
+        Ok(Plain { request_id })
+    };
+    Ok(match &*name {
+        "run" => Request::Run(run(fields)?),
+        "ping" => Request::Ping(plain()?),
+        "interrupt" => Request::Interrupt(InterruptRequest {
+            request_id: fields.text("request_id")?,
+            session_id: fields.session()?,
+            message: fields.text("message")?,
+        }),
+        "approve" => Request::Approve(approve(fields)?),
+        "shutdown" => Request::Shutdown(plain()?),
+        "exit" => Request::Exit(plain()?),
+        "quit" => Request::Quit(plain()?),
+        _ => {
+            return Err(Wrong {
+                code: Code::UnknownType,
+                message: "this `type` is not known; use run, ping, interrupt, approve or shutdown"
+                    .to_owned(),
+            });
+        }
+    })
+}
+
+fn run(fields: &Fields<'_>) -> Result<RunRequest, Wrong> {
+    let message = fields.required("message")?;
+    if message.trim().is_empty() {
+        return Err(Wrong::field("message", "a string with some text"));
+    }
+    let cwd: Option<PathBuf> = fields.optional("cwd", "a string")?;
+    if cwd.as_ref().is_some_and(|cwd| cwd.as_os_str().is_empty()) {
+        return Err(Wrong::field("cwd", "the path of a directory"));
+    }
+    let idempotency_key = fields.text("idempotency_key")?;
+    if idempotency_key.as_deref().is_some_and(str::is_empty) {
+        return Err(Wrong::field("idempotency_key", "a string with some text"));
+    }
+    Ok(RunRequest {
+        request_id: fields.required("request_id")?,
+        session_id: fields.session()?,
+        message,
+        profile: fields.text("profile")?,
+        cwd,
+        model: fields.text("model")?,
+        assistant_delta: fields.flag("assistant_delta")?,
+        native_stream: fields.flag("native_stream")?,
+        native_assistant_delta: fields.flag("native_assistant_delta")?,
+        idempotency_key,
+        unknown: fields.unknown.clone(),
+    })
+}
+
+fn approve(fields: &Fields<'_>) -> Result<ApproveRequest, Wrong> {
+    let id = fields.required("approval_id")?;
+    let verdict = fields.required("verdict")?;
+    let words = Verdict::ALL.map(Verdict::as_str).join(", ");
+    Ok(ApproveRequest {
+        request_id: fields.text("request_id")?,
+        approval_id: id
+            .parse()
+            .map_err(|_| Wrong::field("approval_id", "the id of an `approval_requested`"))?,
+        verdict: Verdict::parse(&verdict)
+            .ok_or_else(|| Wrong::field("verdict", &format!("one of {words}")))?,
+        note: fields.text("note")?,
+        answers: fields
+            .optional("answers", "an object from questions to answers")?
+            .unwrap_or_default(),
+    })
+}

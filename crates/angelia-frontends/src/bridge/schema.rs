@@ -1,0 +1,23 @@
+//! Requests and events as a JSON schema, from the types that read and write them.
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+use super::{Event, Request};
+
+/// What one line may be, in either direction.
+pub fn schema() -> Value {
+    // As they are written: what is left out when there is nothing to say need not be there.
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut generator = settings.into_generator();
+    let request = generator.subschema_for::<Request>();
+    let event = generator.subschema_for::<Event<'_>>();
+    let definitions = generator.take_definitions(true);
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "angelia bridge",
+        "description": "One line of `angelia bridge`: a request on its stdin, an event on its stdout.",
+        "oneOf": [request, event],
+        "$defs": definitions,
+    })
+}

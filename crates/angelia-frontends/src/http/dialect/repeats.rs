@@ -1,0 +1,170 @@
+//! At most once: whether a request was made before, and what is remembered of it so that a repeat
+//! is known.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use angelia_core::{
+    engine::{EngineError, RequestKey},
+    model::{SessionId, TurnId},
+    ports::HistoryNote,
+};
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    DialectError, ShownFrom,
+    answer::Taken,
+    canonical::Hash,
+    recent,
+    serve::{Asked, Serving},
+};
+
+/// Under what a request is remembered.
+struct Keys {
+    /// What it says.
+    plain: Hash,
+    /// What its headers say.
+    keyed: Option<Hash>,
+    client: Option<Hash>,
+}
+
+impl Serving<'_> {
+    /// Was it asked before?
+    pub(super) async fn repeated(
+        self,
+        asked: &Asked,
+    ) -> Result<Option<recent::Request>, DialectError> {
+        let recent = &self.state.recent;
+        let fingerprint = asked.incoming.fingerprint();
+        let Keys {
+            plain,
+            keyed,
+            client,
+        } = self.keys(asked);
+        if let Some(request) = keyed.and_then(|key| recent.like(&key)) {
+            if request.fingerprint != fingerprint {
+                return Err(EngineError::KeyReused(request.turn).into());
+            }
+            return Ok(Some(request));
+        }
+        if let Some(request) = client.and_then(|key| recent.like(&key)) {
+            return Ok(Some(request));
+        }
+        let flips = asked.marks.flips && !asked.ask.stream;
+        if !flips && !asked.marks.is_retry {
+            return Ok(None);
+        }
+        if let Some(request) = recent.like(&plain) {
+            let repeats = asked.marks.is_retry || request.stream;
+            return Ok(repeats.then_some(request));
+        }
+        let notes = self.state.engine.with_history(plain, 1).await?;
+        let earlier = notes.first();
+        Ok(earlier.and_then(|note| recent.before_restart(note, fingerprint)))
+    }
+
+    fn keys(self, asked: &Asked) -> Keys {
+        let fingerprint = asked.incoming.fingerprint();
+        let caller = self.who.name.as_bytes();
+        let previous = asked.ask.previous.map(|turn| turn.as_uuid().into_bytes());
+        let previous = previous.as_ref().map_or(&[][..], |bytes| bytes);
+        let narrowed = asked.marks.narrowed.as_deref().unwrap_or_default();
+        let model = asked.ask.model.as_bytes();
+        let plain = hash(&[
+            b"request",
+            caller,
+            &fingerprint,
+            previous,
+            narrowed.as_bytes(),
+            model,
+        ]);
+        let keyed = asked.marks.idempotency.as_ref();
+        let keyed = keyed.map(|key| hash(&[b"key", caller, key.as_bytes()]));
+        let client = asked.marks.client_request.as_ref();
+        let client = client.map(|id| hash(&[b"client", caller, id.as_bytes(), &plain]));
+        Keys {
+            plain,
+            keyed,
+            client,
+        }
+    }
+
+    /// Remembers what becomes of a request, also for a repeat after a restart.
+    pub(super) async fn note(
+        self,
+        asked: &Asked,
+        session: SessionId,
+        turn: TurnId,
+        from: ShownFrom,
+    ) -> Result<(), DialectError> {
+        let keys = self.keys(asked);
+        let fingerprint = asked.incoming.fingerprint();
+        let all = [Some(keys.plain), keys.keyed, keys.client];
+        let recent = &self.state.recent;
+        recent.note(
+            all.into_iter().flatten(),
+            fingerprint,
+            turn,
+            from,
+            asked.ask.stream,
+        );
+        let note = HistoryNote {
+            hash: keys.plain,
+            session,
+            turn,
+            seq: match from {
+                ShownFrom::After(seq) => seq,
+                ShownFrom::Part(_) => 0,
+            },
+            at: Timestamp::now(),
+        };
+        Ok(self.state.engine.note_history(&note).await?)
+    }
+
+    pub(super) async fn attach(
+        self,
+        asked: &Asked,
+        request: recent::Request,
+    ) -> Result<Taken, DialectError> {
+        tracing::debug!(turn = %request.turn, "a repeated request gets the turn of the first");
+        let record = self.state.engine.turn(request.turn).await?;
+        Ok(Taken {
+            turn: request.turn,
+            session: record.session,
+            from: request.from,
+            watch: self.state.engine.watch(request.turn, 0).await?,
+            mode: asked.launch.spec.mode,
+            options: record.options,
+        })
+    }
+
+    /// What must be found also after a restart.
+    pub(super) fn request_key(self, asked: &Asked) -> Option<RequestKey> {
+        let key = match (&asked.marks.idempotency, self.keys(asked).client) {
+            (Some(key), _) => format!("v1:{key}"),
+            (None, Some(client)) => {
+                let mut key = "v1:client:".to_owned();
+                for byte in client {
+                    let _infallible = write!(key, "{byte:02x}");
+                }
+                key
+            }
+            (None, None) => return None,
+        };
+        Some(RequestKey {
+            caller: Arc::clone(&self.who.name),
+            key: key.into(),
+            input: Some(asked.incoming.fingerprint()),
+            window: self.state.models.idempotency_window,
+        })
+    }
+}
+
+fn hash(parts: &[&[u8]]) -> Hash {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}

@@ -1,0 +1,83 @@
+//! `GET /openapi.json`: every path, with shapes that come from the types that read and write them,
+//! and every status that is answered.
+//!
+//! - `paths`: how a path is put down. `ours`: `/api` and what is beside it; `model_apis`: `/v1`.
+//! - [`shapes`]: what types cannot say about themselves.
+
+mod model_apis;
+mod ours;
+mod paths;
+pub(super) mod shapes;
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use serde_json::{Value, json};
+
+use self::paths::Paths;
+use super::ApiState;
+
+pub(super) async fn show(State(state): State<Arc<ApiState>>) -> Json<Value> {
+    Json(document(&state.version))
+}
+
+fn document(version: &str) -> Value {
+    let mut paths = Paths::new();
+    ours::add(&mut paths);
+    model_apis::add(&mut paths);
+    let (paths, schemas) = paths.finish();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Angelia",
+            "version": version,
+            "license": {"name": "MIT OR Apache-2.0"},
+        },
+        "security": [{"bearer": []}, {"key": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let document = document("1.2.3");
+        let text = document.to_string();
+        for piece in text.split("\"$ref\":\"#").skip(1) {
+            let pointer = piece.split('"').next().unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+        }
+        for shape in ["Session", "MessagesRequest", "ChatCompletion", "Response"] {
+            let pointer = format!("/components/schemas/{shape}/properties");
+            assert!(document.pointer(&pointer).is_some(), "{shape}");
+        }
+    }
+
+    #[test]
+    fn every_operation_says_what_it_answers() {
+        let document = document("1.2.3");
+        let paths = document["paths"].as_object().unwrap();
+        for (path, operations) in paths {
+            for (method, operation) in operations.as_object().unwrap() {
+                let answers = operation["responses"].as_object().unwrap();
+                assert!(
+                    answers.keys().any(|status| status.starts_with('2')),
+                    "{path}"
+                );
+                assert!(!answers.contains_key("default"), "{method} {path}");
+                let closed = answers.contains_key("401");
+                assert_eq!(closed, path != "/healthz", "{method} {path}");
+            }
+        }
+    }
+}

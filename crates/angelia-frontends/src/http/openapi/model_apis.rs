@@ -1,0 +1,108 @@
+//! `/v1`: the model APIs, as far as they are read and written here. More may be sent: what is not
+//! known is accepted.
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        anthropic::wire as messages,
+        openai::{ErrorShape, chat::wire as chat, responses::wire as responses},
+    },
+    paths::{Answer, Operation, Paths},
+};
+
+/// How a turn can fail before it has said anything, and what a request can be refused for.
+const FAILS: [u16; 9] = [400, 404, 409, 422, 424, 429, 502, 503, 504];
+
+pub(super) fn add(paths: &mut Paths) {
+    anthropic(paths);
+    openai(paths);
+    models(paths);
+}
+
+/// What every request for an answer may carry.
+fn asked(path: &'static str, about: &'static str) -> Operation {
+    Operation::post(path, about)
+        .header(
+            "idempotency-key",
+            "The same a second time gets the same turn.",
+        )
+        .header(
+            "x-angelia-session",
+            "Without answers in the request: it is the next turn of this session.",
+        )
+        .fails(&FAILS)
+}
+
+fn anthropic(paths: &mut Paths) {
+    let request = paths.read::<messages::Request<'_>>();
+    let error = paths.written::<messages::ErrorBody>();
+    let answer = Answer::JsonOrEvents(paths.written::<messages::Message<'_>>());
+    let ask = asked("/v1/messages", "Anthropic Messages.").body(request.clone());
+    paths.add(ask.answers(200, answer).error(error.clone()));
+    let counted = Answer::Json(paths.written::<messages::Count>());
+    let count = Operation::post("/v1/messages/count_tokens", "Our estimate.").body(request);
+    paths.add(count.answers(200, counted).error(error));
+}
+
+fn openai(paths: &mut Paths) {
+    let error = paths.written::<ErrorShape<'_>>();
+    let request = paths.read::<chat::Request<'_>>();
+    let answer = Answer::JsonOrEvents(paths.written::<chat::Completion<'_>>());
+    let ask = asked("/v1/chat/completions", "OpenAI Chat Completions.").body(request);
+    paths.add(ask.answers(200, answer).error(error.clone()));
+    let request = paths.read::<responses::Request<'_>>();
+    let response = paths.written::<responses::Response<'_>>();
+    let answer = Answer::JsonOrEvents(response.clone());
+    let ask = asked("/v1/responses", "OpenAI Responses.").body(request);
+    paths.add(ask.answers(200, answer).error(error.clone()));
+    let shown = || Answer::Json(response.clone());
+    let show = Operation::get("/v1/responses/{id}", "An answer that was given.");
+    paths.add(show.answers(200, shown()).error(error.clone()));
+    let about = "An answer that is no longer wanted.";
+    let cancel = Operation::post("/v1/responses/{id}/cancel", about);
+    paths.add(cancel.answers(200, shown()).fails(&[409]).error(error));
+}
+
+/// In the shape the caller expects: Anthropic's with `anthropic-version`, Codex's with
+/// `client_version`, else OpenAI's.
+fn models(paths: &mut Paths) {
+    let list = |field: &str| {
+        json!({
+            "type": "object",
+            "properties": {field: {"type": "array", "items": {"type": "object"}}},
+            "required": [field],
+        })
+    };
+    let lists = json!({"anyOf": [list("data"), list("models")]});
+    let model = json!({
+        "type": "object",
+        "properties": {"id": {"type": "string"}},
+        "required": ["id"],
+    });
+    let error = json!({"anyOf": [paths.written::<messages::ErrorBody>(), paths.written::<ErrorShape<'_>>()]});
+    let version = |operation: Operation| {
+        operation.header(
+            "anthropic-version",
+            "Whoever sends it gets Anthropic's shape.",
+        )
+    };
+    let all = version(Operation::get("/v1/models", "What can be asked for."));
+    let all = all
+        .query(&query(), &["client_version", "after_id", "limit"])
+        .answers(200, Answer::Json(lists));
+    paths.add(all.error(error.clone()));
+    let one = version(Operation::get(
+        "/v1/models/{id}",
+        "One of them; ids may have slashes.",
+    ));
+    paths.add(one.answers(200, Answer::Json(model)).error(error));
+}
+
+fn query() -> Value {
+    json!({"properties": {
+        "client_version": {"type": "string", "description": "Codex's; it gets its own shape."},
+        "after_id": {"type": "string", "description": "Of Anthropic's list: the page after it."},
+        "limit": {"type": "integer", "minimum": 1, "description": "Of Anthropic's list."},
+    }})
+}

@@ -1,0 +1,180 @@
+//! `/api`, and what is beside it.
+
+use serde_json::json;
+
+use super::{
+    super::{
+        ErrorBody, Hello,
+        api::{
+            BusAccepted, BusEndpoint, BusMessageBody, ChangeBody, Decided, DecisionBody,
+            EventsQuery, InterruptBody, NewSessionBody, PageQuery, TurnBody,
+        },
+        resources::{Accepted, Approval, Executor, List, Profile, Session, Steered, Turn},
+    },
+    paths::{Answer, Operation, Paths},
+};
+
+pub(super) fn add(paths: &mut Paths) {
+    machine(paths);
+    sessions(paths);
+    turns(paths);
+    events(paths);
+    approvals(paths);
+    bus(paths);
+}
+
+/// With our own errors.
+fn put(paths: &mut Paths, operation: Operation) {
+    let error = paths.written::<ErrorBody>();
+    paths.add(operation.error(error));
+}
+
+fn machine(paths: &mut Paths) {
+    let hello = Answer::Json(paths.written::<Hello>());
+    let alive = Operation::get("/healthz", "Alive, and of which version.");
+    put(paths, alive.answers(200, hello).open());
+    let status = json!({"type": "object", "properties": {"status": {"const": "ready"}}, "required": ["status"]});
+    let ready = Operation::get("/readyz", "Can it do its work?");
+    put(
+        paths,
+        ready.answers(200, Answer::Json(status)).fails(&[503]),
+    );
+    let metrics = Operation::get("/metrics", "Counts for Prometheus.");
+    put(paths, metrics.answers(200, Answer::Text));
+    let this = Operation::get("/openapi.json", "This document.");
+    put(
+        paths,
+        this.answers(200, Answer::Json(json!({"type": "object"}))),
+    );
+    for path in ["/", "/api/hello"] {
+        let about = "What Claude Code asks first, to have a connection by then.";
+        let probe = Operation::new("head", path, about);
+        put(paths, probe.answers(204, Answer::Nothing));
+    }
+    let profiles = Answer::Json(paths.written::<List<Profile>>());
+    let all = Operation::get("/api/profiles", "What can be asked for.");
+    put(paths, all.answers(200, profiles));
+    let executors = Answer::Json(paths.written::<List<Executor>>());
+    let all = Operation::get("/api/executors", "What is installed.");
+    put(paths, all.answers(200, executors));
+}
+
+fn sessions(paths: &mut Paths) {
+    let (all, one) = ("/api/sessions", "/api/sessions/{session}");
+    let session = paths.written::<Session>();
+    let shown = || Answer::Json(session.clone());
+    let list = Answer::Json(paths.written::<List<Session>>());
+    let page = paths.inline::<PageQuery>();
+    let listed = Operation::get(all, "Sessions, newest first.");
+    put(
+        paths,
+        listed
+            .query(&page, &["limit", "cursor", "name"])
+            .answers(200, list),
+    );
+    let new = paths.read::<NewSessionBody>();
+    let create = Operation::post(all, "A new session.").body(new);
+    put(
+        paths,
+        create.answers(201, shown()).fails(&[404, 409, 424, 503]),
+    );
+    let show = Operation::get(one, "A session.");
+    put(paths, show.answers(200, shown()));
+    let title = paths.read::<ChangeBody>();
+    let change = Operation::new("patch", one, "Another title.").body(title);
+    put(paths, change.answers(200, shown()).fails(&[409]));
+    let delete = Operation::new("delete", one, "Removed, with its record.");
+    put(paths, delete.answers(204, Answer::Nothing).fails(&[409]));
+    let fork = Operation::post(
+        "/api/sessions/{session}/fork",
+        "One that goes on from here.",
+    );
+    put(paths, fork.answers(201, shown()).fails(&[409, 503]));
+}
+
+fn turns(paths: &mut Paths) {
+    let said = paths.read::<TurnBody>();
+    let accepted = Answer::Json(paths.written::<Accepted>());
+    let submit = Operation::post(
+        "/api/sessions/{session}/turns",
+        "A turn; its events tell the rest.",
+    );
+    let submit = submit
+        .header(
+            "idempotency-key",
+            "The same a second time is the same turn.",
+        )
+        .body(said.clone())
+        .answers(202, accepted);
+    put(paths, submit.fails(&[409, 424, 429, 503]));
+    let page = paths.inline::<PageQuery>();
+    let list = Answer::Json(paths.written::<List<Turn>>());
+    let listed = Operation::get("/api/turns", "Turns, newest first.");
+    let listed = listed
+        .query(&page, &["limit", "cursor", "session"])
+        .fails(&[404]);
+    put(paths, listed.answers(200, list));
+    let turn = paths.written::<Turn>();
+    let show = Operation::get("/api/turns/{turn}", "A turn.");
+    put(paths, show.answers(200, Answer::Json(turn.clone())));
+    let kill = paths.read::<InterruptBody>();
+    let interrupt = Operation::post("/api/turns/{turn}/interrupt", "Asked to stop.").body(kill);
+    let interrupt = interrupt.answers(202, Answer::Json(turn));
+    put(paths, interrupt.fails(&[409]));
+    let steered = Answer::Json(paths.written::<Steered>());
+    let steer = Operation::post("/api/turns/{turn}/steer", "Words for a running turn.").body(said);
+    put(
+        paths,
+        steer.answers(202, steered).fails(&[409, 424, 429, 503]),
+    );
+}
+
+fn events(paths: &mut Paths) {
+    let query = paths.inline::<EventsQuery>();
+    let events = Operation::get(
+        "/api/turns/{turn}/events",
+        "What happens in a turn, as server-sent events; nothing where all has been seen.",
+    );
+    let events = events
+        .query(&query, &["after", "hold"])
+        .header_like(
+            "last-event-id",
+            "The number of the last event that was seen.",
+            "^[0-9]{1,18}$",
+        )
+        .answers(200, Answer::Events)
+        .answers(204, Answer::Nothing);
+    put(paths, events);
+}
+
+fn approvals(paths: &mut Paths) {
+    let page = paths.inline::<PageQuery>();
+    let list = Answer::Json(paths.written::<List<Approval>>());
+    let listed = Operation::get("/api/approvals", "What waits for a decision.");
+    let listed = listed.query(&page, &["limit", "cursor", "all"]);
+    put(paths, listed.answers(200, list));
+    let verdict = paths.read::<DecisionBody>();
+    let decided = Answer::Json(paths.written::<Decided>());
+    let decide = Operation::post("/api/approvals/{approval}", "A decision.").body(verdict);
+    put(paths, decide.answers(200, decided).fails(&[409]));
+}
+
+fn bus(paths: &mut Paths) {
+    let endpoints = Answer::Json(paths.written::<List<BusEndpoint>>());
+    let listed = Operation::get(
+        "/api/bus/endpoints",
+        "Who listens, and for whom mail waits.",
+    );
+    put(paths, listed.answers(200, endpoints).fails(&[503]));
+    let message = paths.read::<BusMessageBody>();
+    let accepted = Answer::Json(paths.written::<BusAccepted>());
+    let send = Operation::post(
+        "/api/bus/messages",
+        "A message; kept until it is delivered.",
+    );
+    let send = send.body(message).answers(202, accepted);
+    put(paths, send.fails(&[429, 503]));
+    let about = "Messages as they come in, as server-sent events.";
+    let events = Operation::get("/api/bus/events", about);
+    put(paths, events.answers(200, Answer::Events).fails(&[503]));
+}

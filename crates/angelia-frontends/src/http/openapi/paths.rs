@@ -1,0 +1,223 @@
+//! How a path is put down: what it is asked with, and what it answers.
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+/// What every path but `/healthz` can answer: who asks is checked first.
+const CHECKED: [u16; 4] = [401, 403, 421, 500];
+
+/// What a body can come to.
+const READ: [u16; 3] = [400, 408, 413];
+
+/// What an operation answers when it goes well.
+pub(super) enum Answer {
+    Nothing,
+    Json(Value),
+    Text,
+    Events,
+    /// As the request wants it.
+    JsonOrEvents(Value),
+}
+
+/// One method of one path.
+pub(super) struct Operation {
+    method: &'static str,
+    path: &'static str,
+    about: &'static str,
+    body: Option<Value>,
+    parameters: Vec<Value>,
+    answers: Vec<(u16, Answer)>,
+    errors: Vec<u16>,
+    error: Option<Value>,
+    open: bool,
+}
+
+impl Operation {
+    pub(super) fn new(method: &'static str, path: &'static str, about: &'static str) -> Self {
+        let ids = path.split('/').filter_map(|part| {
+            let name = part.strip_prefix('{')?.strip_suffix('}')?;
+            let schema = json!({"type": "string", "minLength": 1});
+            Some(json!({"name": name, "in": "path", "required": true, "schema": schema}))
+        });
+        let parameters: Vec<Value> = ids.collect();
+        let errors = if parameters.is_empty() {
+            CHECKED.to_vec()
+        } else {
+            [&CHECKED[..], &[400, 404]].concat()
+        };
+        Self {
+            method,
+            path,
+            about,
+            body: None,
+            parameters,
+            answers: Vec::new(),
+            errors,
+            error: None,
+            open: false,
+        }
+    }
+
+    pub(super) fn get(path: &'static str, about: &'static str) -> Self {
+        Self::new("get", path, about)
+    }
+
+    pub(super) fn post(path: &'static str, about: &'static str) -> Self {
+        Self::new("post", path, about)
+    }
+
+    /// Nobody is asked who they are.
+    pub(super) fn open(mut self) -> Self {
+        self.open = true;
+        self.errors.retain(|status| *status != 401);
+        self
+    }
+
+    pub(super) fn body(mut self, shape: Value) -> Self {
+        self.body = Some(shape);
+        self.fails(&READ)
+    }
+
+    /// Each of these properties of the shape is a parameter after `?`.
+    pub(super) fn query(mut self, shape: &Value, names: &[&str]) -> Self {
+        let properties = shape["properties"].as_object().into_iter().flatten();
+        for (name, schema) in properties.filter(|(name, _)| names.contains(&name.as_str())) {
+            let about = schema["description"].clone();
+            let parameter =
+                json!({"name": name, "in": "query", "description": about, "schema": schema});
+            self.parameters.push(parameter);
+        }
+        self.fails(&[400])
+    }
+
+    pub(super) fn header(self, name: &str, about: &str) -> Self {
+        self.header_like(name, about, "^[!-~]{1,255}$")
+    }
+
+    pub(super) fn header_like(mut self, name: &str, about: &str, pattern: &str) -> Self {
+        let schema = json!({"type": "string", "pattern": pattern});
+        self.parameters
+            .push(json!({"name": name, "in": "header", "description": about, "schema": schema}));
+        self
+    }
+
+    pub(super) fn answers(mut self, status: u16, answer: Answer) -> Self {
+        self.answers.push((status, answer));
+        self
+    }
+
+    pub(super) fn fails(mut self, statuses: &[u16]) -> Self {
+        self.errors.extend_from_slice(statuses);
+        self
+    }
+
+    /// The shape of what goes wrong.
+    pub(super) fn error(mut self, shape: Value) -> Self {
+        self.error = Some(shape);
+        self
+    }
+}
+
+/// All of them, with the shapes they name.
+pub(super) struct Paths {
+    /// What we read and what we write differ: what is left out, and what may be.
+    reads: SchemaGenerator,
+    writes: SchemaGenerator,
+    paths: Map<String, Value>,
+}
+
+impl Paths {
+    pub(super) fn new() -> Self {
+        let settings = || {
+            SchemaSettings::draft2020_12()
+                .with(|settings| settings.definitions_path = "/components/schemas".into())
+        };
+        Self {
+            reads: settings().into_generator(),
+            writes: settings().for_serialize().into_generator(),
+            paths: Map::new(),
+        }
+    }
+
+    /// The shape of something that is sent to us.
+    pub(super) fn read<T: JsonSchema>(&mut self) -> Value {
+        self.reads.subschema_for::<T>().to_value()
+    }
+
+    /// The same, not by its name.
+    pub(super) fn inline<T: JsonSchema>(&mut self) -> Value {
+        T::json_schema(&mut self.reads).to_value()
+    }
+
+    /// The shape of something that we send.
+    pub(super) fn written<T: JsonSchema>(&mut self) -> Value {
+        self.writes.subschema_for::<T>().to_value()
+    }
+
+    pub(super) fn add(&mut self, operation: Operation) {
+        let Operation {
+            method,
+            path,
+            about,
+            body,
+            parameters,
+            answers,
+            mut errors,
+            error,
+            open,
+        } = operation;
+        let mut responses = Map::new();
+        for (status, answer) in answers {
+            responses.insert(status.to_string(), response(about, answer));
+        }
+        errors.sort_unstable();
+        errors.dedup();
+        for status in errors {
+            let shape = error.clone().unwrap_or(Value::Bool(true));
+            let said = "It could not be done; the error says why and what to do.";
+            responses.insert(status.to_string(), response(said, Answer::Json(shape)));
+        }
+        let mut spelled = json!({"summary": about, "responses": responses});
+        if let Some(schema) = body {
+            let content = json!({"application/json": {"schema": schema}});
+            spelled["requestBody"] = json!({"content": content});
+        }
+        if !parameters.is_empty() {
+            spelled["parameters"] = Value::Array(parameters);
+        }
+        if open {
+            spelled["security"] = json!([]);
+        }
+        let entry = self.paths.entry(path).or_insert_with(|| json!({}));
+        entry[method] = spelled;
+    }
+
+    /// The paths, and the shapes by their names.
+    pub(super) fn finish(mut self) -> (Map<String, Value>, Map<String, Value>) {
+        let mut schemas = self.reads.take_definitions(true);
+        schemas.extend(self.writes.take_definitions(true));
+        (self.paths, schemas)
+    }
+}
+
+fn response(about: &str, answer: Answer) -> Value {
+    // Of each event; its data is JSON, except for the last word of Chat Completions.
+    let word = json!({"type": "string"});
+    let event = json!({
+        "type": "object",
+        "properties": {"id": word, "event": word, "data": word},
+        "required": ["data"],
+    });
+    let events = || json!({"schema": event});
+    let content = match answer {
+        Answer::Nothing => return json!({"description": about}),
+        Answer::Json(schema) => json!({"application/json": {"schema": schema}}),
+        Answer::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
+        Answer::Events => json!({"text/event-stream": events()}),
+        Answer::JsonOrEvents(schema) => json!({
+            "application/json": {"schema": schema},
+            "text/event-stream": events(),
+        }),
+    };
+    json!({"description": about, "content": content})
+}

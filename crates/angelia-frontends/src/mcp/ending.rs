@@ -1,0 +1,37 @@
+//! Notices that the client has gone. The protocol's library goes on for seconds with what was asked
+//! before; nobody wants it any more.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio_util::sync::CancellationToken;
+
+/// Cancels the token at the end of what it reads.
+pub(super) struct Ending<R> {
+    pub(super) input: R,
+    pub(super) ended: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Ending<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.input).poll_read(cx, into);
+        let is_end = match &read {
+            Poll::Pending => false,
+            Poll::Ready(Ok(())) => into.filled().len() == before && into.remaining() > 0,
+            Poll::Ready(Err(_)) => true,
+        };
+        if is_end {
+            self.ended.cancel();
+        }
+        read
+    }
+}

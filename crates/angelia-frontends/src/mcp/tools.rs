@@ -1,0 +1,109 @@
+//! What is offered.
+
+use rmcp::model::{Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use super::{
+    Delegate,
+    arguments::{BusSend, List, Nothing, Show, Task, schema},
+};
+
+pub(super) const DELEGATE: &str = "delegate";
+pub(super) const SESSIONS_LIST: &str = "sessions_list";
+pub(super) const SESSIONS_SHOW: &str = "sessions_show";
+pub(super) const APPROVALS_PENDING: &str = "approvals_pending";
+pub(super) const BUS_SEND: &str = "bus_send";
+pub(super) const BUS_STATUS: &str = "bus_status";
+pub(super) const BUS_INFO: &str = "bus_info";
+
+/// Always the same for the same profile, whatever runs or does not: what a model is told about its
+/// tools is part of what its provider caches.
+pub(super) fn all(delegates: &[Delegate]) -> Vec<Tool> {
+    vec![
+        delegate(delegates),
+        reading::<List>(
+            SESSIONS_LIST,
+            "Conversations that Angelia has recorded, newest first: for an agent its own and those \
+             it handed work to.",
+        ),
+        reading::<Show>(
+            SESSIONS_SHOW,
+            "One recorded conversation with its turns: what was asked, what was answered, how it \
+             ended.",
+        ),
+        reading::<List>(
+            APPROVALS_PENDING,
+            "What agents wait for until the owner decides. It can only be read here: the owner \
+             decides with `angelia approvals`.",
+        ),
+        acting::<BusSend>(
+            BUS_SEND,
+            "Send one message to an endpoint of the message bus. It is kept until its receiver \
+             has it; the answer says what became of it.",
+        ),
+        reading::<Nothing>(
+            BUS_STATUS,
+            "Whether the message bus runs, and which endpoints it knows.",
+        ),
+        reading::<Nothing>(
+            BUS_INFO,
+            "The name under which this session sends and can be reached on the message bus, and \
+             the session's id.",
+        ),
+    ]
+}
+
+fn delegate(delegates: &[Delegate]) -> Tool {
+    let mut about =
+        "Hand a task to another agent and get its answer. The other agent works on its \
+                     own, with permissions that are never wider than yours, and knows nothing of \
+                     this conversation. "
+            .to_owned();
+    if delegates.is_empty() {
+        about.push_str("This profile may hand work to nobody (delegate_to is empty).");
+    } else {
+        about.push_str("Profiles: ");
+        let each = delegates.iter();
+        let each: Vec<String> = each
+            .map(|one| format!("`{}` ({})", one.name, one.about))
+            .collect();
+        about.push_str(&each.join(", "));
+        about.push('.');
+    }
+    let mut schema = schema::<Task>();
+    if let Some(profile) = schema
+        .get_mut("properties")
+        .and_then(|properties| properties.get_mut("profile"))
+        && !delegates.is_empty()
+    {
+        let names: Vec<&str> = delegates.iter().map(|one| &*one.name).collect();
+        profile["enum"] = json!(names);
+    }
+    Tool::new(DELEGATE, about, schema).with_annotations(
+        ToolAnnotations::new()
+            .read_only(false)
+            .destructive(false)
+            .idempotent(false)
+            .open_world(true),
+    )
+}
+
+fn reading<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
+    Tool::new(name, about, schema::<T>())
+        .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
+}
+
+fn acting<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
+    Tool::new(name, about, schema::<T>()).with_annotations(
+        ToolAnnotations::new()
+            .read_only(false)
+            .destructive(false)
+            .open_world(false),
+    )
+}
+
+/// For the model, which reads JSON as well as we do.
+pub(super) fn as_text(value: &Value) -> String {
+    value.to_string()
+}

@@ -1,0 +1,11 @@
+//! Events as ACP updates: golden lines of every kind, and what holds for any events.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod golden;
+mod invariants;
+mod lines;

@@ -1,0 +1,90 @@
+//! What holds for any frame a client writes; the fuzz target checks the same.
+
+use angelia_core::model::{EndpointName, bus::Message};
+use angelia_frontends::bus::{
+    envelope::{Letter, Sender, annotated, letter},
+    request::{Fields, Kind},
+};
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+
+/// A frame is malformed, or it is understood; and a message is passed on as it was said, with a
+/// sender that is true, whoever reads it.
+pub(crate) fn check(frame: &[u8]) {
+    let Ok(frame) = std::str::from_utf8(frame) else {
+        return;
+    };
+    let Ok(fields) = Fields::read(frame) else {
+        return;
+    };
+    if fields.kind() != Kind::Message {
+        return;
+    }
+    let me = EndpointName::new("me").unwrap();
+    for sender in [
+        Sender::Registered(me),
+        Sender::Unregistered(true),
+        Sender::Unregistered(false),
+    ] {
+        if let Ok(Letter::Message(message)) = letter(frame, &fields, &sender, now()) {
+            check_message(frame, &sender, &message);
+        }
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::UNIX_EPOCH
+}
+
+fn check_message(frame: &str, sender: &Sender, message: &Message) {
+    let envelope = text(&message.envelope);
+    assert_eq!(field(envelope, "body"), field(frame, "body"), "untouched");
+    assert_eq!(field(envelope, "to"), field(frame, "to"), "untouched");
+    assert!(field(envelope, "ts").is_some());
+    assert!(!message.id.is_empty());
+    let is_proven = !matches!(sender, Sender::Unregistered(false));
+    assert_eq!(message.verified, is_proven);
+    if let Sender::Registered(name) = sender {
+        assert_eq!(message.from.as_deref(), Some(name.as_str()));
+        assert_eq!(string(envelope, "from"), *name.as_str());
+    }
+    assert!(field(envelope, "token").is_none_or(|token| token == "null"));
+    // What is passed on is passed on again as it is.
+    let fields = Fields::read(envelope).unwrap();
+    let Ok(Letter::Message(again)) = letter(envelope, &fields, sender, now()) else {
+        panic!("not understood again: {envelope}");
+    };
+    assert_eq!(again.envelope, message.envelope);
+    assert_eq!((&again.id, &again.from), (&message.id, &message.from));
+    for redelivered in [false, true] {
+        check_notes(envelope, message.verified, redelivered);
+    }
+}
+
+/// No field is there twice, so that no two readers disagree.
+fn check_notes(envelope: &str, verified: bool, again: bool) {
+    let mut out = Vec::new();
+    annotated(&mut out, envelope.as_bytes(), verified, again);
+    let out = text(&out);
+    assert!(Fields::read(out).is_ok(), "{out}");
+    if !verified {
+        assert_eq!(field(out, "verified").as_deref(), Some("false"));
+    }
+    let said = field(out, "redelivered");
+    assert_eq!(said.as_deref() == Some("true"), again);
+    assert_eq!(field(out, "body"), field(envelope, "body"));
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// The last one of that name, as another reader finds it.
+fn field(frame: &str, name: &str) -> Option<String> {
+    let all: std::collections::HashMap<String, &RawValue> = serde_json::from_str(frame).ok()?;
+    all.get(name).map(|value| value.get().to_owned())
+}
+
+fn string(frame: &str, name: &str) -> String {
+    serde_json::from_str(&field(frame, name).unwrap()).unwrap()
+}

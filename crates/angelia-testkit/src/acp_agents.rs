@@ -1,0 +1,124 @@
+//! The real ACP agents, as `cargo xtask setup` installs them, and what each needs to talk to nobody
+//! but a model on loopback. A test that needs one fails when it is missing; it is never skipped.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::{isolated::Isolated, programs};
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0} is not installed; run `cargo xtask setup`")]
+pub struct NotInstalled(PathBuf);
+
+/// How an agent is started for a test.
+#[derive(Clone, Debug)]
+pub struct AcpAgent {
+    pub command: Vec<String>,
+    /// Variables besides those of the isolated place.
+    pub env: Vec<(String, String)>,
+}
+
+fn installed(path: &str) -> Result<String, NotInstalled> {
+    let path = programs::workspace()
+        .join("target/npm/acp-agents/node_modules")
+        .join(path);
+    if path.is_file() {
+        Ok(path.to_string_lossy().into_owned())
+    } else {
+        Err(NotInstalled(path))
+    }
+}
+
+impl AcpAgent {
+    fn new(command: Vec<String>, env: &[(&str, &str)]) -> Self {
+        let env = env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self {
+            command,
+            env: env.collect(),
+        }
+    }
+
+    /// `claude-agent-acp`, with the Claude Code of its own, against the Messages API at this address.
+    pub fn claude(place: &Isolated, base_url: &str) -> Result<Self, NotInstalled> {
+        let script = installed("@agentclientprotocol/claude-agent-acp/dist/index.js")?;
+        let runtime = place.root().join("run");
+        Ok(Self::new(
+            vec!["node".to_owned(), script],
+            &[
+                ("ANTHROPIC_BASE_URL", base_url),
+                ("XDG_RUNTIME_DIR", &runtime.to_string_lossy()),
+                ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+                ("DISABLE_TELEMETRY", "1"),
+                ("DISABLE_AUTOUPDATER", "1"),
+                ("DISABLE_ERROR_REPORTING", "1"),
+                ("CLAUDE_CODE_MAX_RETRIES", "1"),
+            ],
+        ))
+    }
+
+    /// The same, with a dummy key.
+    pub fn claude_with_key(place: &Isolated, base_url: &str) -> Result<Self, NotInstalled> {
+        let mut agent = Self::claude(place, base_url)?;
+        let key = "sk-ant-dummy-key-of-the-tests";
+        agent
+            .env
+            .push(("ANTHROPIC_API_KEY".to_owned(), key.to_owned()));
+        Ok(agent)
+    }
+}
+
+impl AcpAgent {
+    /// Gemini CLI with a dummy key, against the Gemini API at this address. It is told its model,
+    /// because it would ask another one which to take.
+    pub fn gemini(base_url: &str) -> Result<Self, NotInstalled> {
+        let mut agent = Self::gemini_without_key()?;
+        for (name, value) in [
+            ("GEMINI_API_KEY", "dummy"),
+            ("GOOGLE_GEMINI_BASE_URL", base_url),
+        ] {
+            agent.env.push((name.to_owned(), value.to_owned()));
+        }
+        Ok(agent)
+    }
+
+    /// The same with nothing to log in with. An address alone would do as a login.
+    pub fn gemini_without_key() -> Result<Self, NotInstalled> {
+        let script = installed("@google/gemini-cli/bundle/gemini.js")?;
+        let arguments = ["--acp", "-m", "gemini-2.5-flash"];
+        let mut command = vec!["node".to_owned(), script];
+        command.extend(arguments.map(str::to_owned));
+        let env = [("GEMINI_CLI_NO_RELAUNCH", "true"), ("NO_BROWSER", "1")];
+        Ok(Self::new(command, &env))
+    }
+
+    /// `OpenCode`, with a provider of this address that speaks the Messages dialect.
+    pub fn opencode(base_url: &str) -> Result<Self, NotInstalled> {
+        let program = installed("opencode-1.18.33-linux-x64/bin/opencode")?;
+        let config = json!({
+            "model": "fake/m1", "small_model": "fake/m1", "autoupdate": false, "share": "disabled",
+            "permission": {"bash": "ask", "edit": "ask"},
+            "provider": {"fake": {
+                "npm": "@ai-sdk/anthropic", "name": "Fake",
+                "options": {"baseURL": format!("{base_url}/v1"), "apiKey": "dummy"},
+                "models": {
+                    "m1": {"name": "M1", "limit": {"context": 100_000, "output": 4096}},
+                    "m2": {"name": "M2", "limit": {"context": 100_000, "output": 4096}},
+                },
+            }},
+        });
+        Ok(Self::new(
+            vec![program, "acp".to_owned()],
+            &[
+                ("OPENCODE_CONFIG_CONTENT", &config.to_string()),
+                ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+                ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+                ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+                ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
+                ("DO_NOT_TRACK", "1"),
+            ],
+        ))
+    }
+}

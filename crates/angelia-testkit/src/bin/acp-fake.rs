@@ -1,0 +1,190 @@
+//! An ACP agent that does what its prompts say, for what no real one can be made to do. A prompt is a
+//! script, one step a line:
+//!
+//! | step | |
+//! |---|---|
+//! | `> {…}` | says this message; `$S` in it is the session |
+//! | `<` | waits for a message that is none of ours to answer, and says it as text |
+//! | `say TEXT` | says it as text |
+//! | `. REASON` | answers the prompt, with some usage |
+//! | `! CODE TEXT` | refuses the prompt |
+//! | `raw TEXT` | writes it as it is |
+//! | `flood N` | says N pieces of text |
+//! | `stderr TEXT` `die` `hang` | writes there, ends, waits for a cancel |
+//! | `ignore` | waits for ever, whatever comes |
+//!
+//! Without a step that ends it, a prompt is answered with `end_turn`. Arguments: `--greeting JSON` is laid
+//! over the answer to `initialize`, `--refuse METHOD` refuses it as not logged in, `--silent METHOD` never
+//! answers it, `--replay-late` repeats a loaded conversation behind the answer instead of before it.
+
+use std::{
+    io::{self, BufRead as _, Write as _},
+    process::ExitCode,
+};
+
+use serde_json::{Value, json};
+
+const SESSION: &str = "fake-session";
+
+#[derive(Default)]
+struct Agent {
+    greeting: Option<Value>,
+    refused: Vec<String>,
+    silent: Vec<String>,
+    replays_late: bool,
+    prompts: usize,
+}
+
+fn main() -> ExitCode {
+    let mut agent = Agent::default();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().unwrap_or_default();
+        match argument.as_str() {
+            "--greeting" => agent.greeting = serde_json::from_str(&value()).ok(),
+            "--refuse" => agent.refused.push(value()),
+            "--silent" => agent.silent.push(value()),
+            "--replay-late" => agent.replays_late = true,
+            _ => return ExitCode::from(2),
+        }
+    }
+    while let Some(message) = read() {
+        if agent.handle(&message).is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The next message; `None`: nobody is there any more.
+fn read() -> Option<Value> {
+    let mut line = String::new();
+    let count = io::stdin().lock().read_line(&mut line).ok()?;
+    (count > 0).then(|| serde_json::from_str(&line).unwrap_or_default())
+}
+
+fn say(message: &Value) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{message}")?;
+    out.flush()
+}
+
+fn text(text: &str) -> io::Result<()> {
+    say(
+        &json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": SESSION,
+        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}}),
+    )
+}
+
+fn answer(id: &Value, result: &Value) -> io::Result<()> {
+    say(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+fn refuse(id: &Value, code: i64, message: &str) -> io::Result<()> {
+    say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+}
+
+impl Agent {
+    fn handle(&mut self, message: &Value) -> io::Result<()> {
+        let id = &message["id"];
+        let Some(method) = message["method"].as_str() else {
+            return Ok(());
+        };
+        if self.silent.iter().any(|silent| silent == method) {
+            return Ok(());
+        }
+        if self.refused.iter().any(|refused| refused == method) {
+            return refuse(id, -32000, "Authentication required");
+        }
+        match method {
+            "initialize" => {
+                let mut greeting = json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true},
+                    "agentInfo": {"name": "fake", "title": "Fake Agent", "version": "1.0"}});
+                if let Some(Value::Object(over)) = &self.greeting {
+                    for (key, value) in over {
+                        greeting[key] = value.clone();
+                    }
+                }
+                answer(id, &greeting)
+            }
+            "session/new" => answer(
+                id,
+                &json!({"sessionId": SESSION, "models": {"currentModelId": "m",
+                "availableModels": [{"modelId": "m", "name": "M"}, {"modelId": "n", "name": "N"}]}}),
+            ),
+            "session/load" if message["params"]["sessionId"] != SESSION => {
+                refuse(id, -32602, "Session not found")
+            }
+            "session/load" => {
+                if self.replays_late {
+                    answer(id, &json!({}))?;
+                    return text("said long ago");
+                }
+                text("said long ago")?;
+                answer(id, &json!({}))
+            }
+            "session/set_model" => answer(id, &json!({})),
+            "session/prompt" => {
+                let blocks = message["params"]["prompt"].as_array();
+                let last = blocks.and_then(|blocks| blocks.last());
+                let script = last.and_then(|block| block["text"].as_str());
+                self.prompts += 1;
+                self.perform(id, script.unwrap_or_default())
+            }
+            _ if id.is_null() => Ok(()),
+            other => refuse(id, -32601, &format!("Method not found: {other}")),
+        }
+    }
+
+    fn perform(&mut self, id: &Value, script: &str) -> io::Result<()> {
+        for line in script.lines() {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match word {
+                ">" => {
+                    let rest = rest.replace("$S", SESSION);
+                    let mut message: Value = serde_json::from_str(&rest).unwrap_or_default();
+                    message["jsonrpc"] = "2.0".into();
+                    say(&message)?;
+                }
+                "<" => match read() {
+                    Some(message) => text(&message.to_string())?,
+                    None => return Err(io::ErrorKind::UnexpectedEof.into()),
+                },
+                "say" => text(rest)?,
+                "raw" => {
+                    let mut out = io::stdout().lock();
+                    writeln!(out, "{rest}")?;
+                    out.flush()?;
+                }
+                "flood" => {
+                    for number in 0..rest.parse().unwrap_or(0) {
+                        text(&format!("piece {number} "))?;
+                    }
+                }
+                "." => return self.end(id, rest),
+                "!" => {
+                    let (code, message) = rest.split_once(' ').unwrap_or((rest, ""));
+                    return refuse(id, code.parse().unwrap_or(0), message);
+                }
+                "stderr" => writeln!(io::stderr(), "{rest}")?,
+                "die" => std::process::exit(3),
+                "hang" => loop {
+                    let Some(message) = read() else {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    };
+                    if message["method"] == "session/cancel" {
+                        return self.end(id, "cancelled");
+                    }
+                },
+                "ignore" => while read().is_some() {},
+                _ => text(&format!("no such step: {line}"))?,
+            }
+        }
+        self.end(id, "end_turn")
+    }
+
+    fn end(&self, id: &Value, reason: &str) -> io::Result<()> {
+        let usage = json!({"inputTokens": 1, "outputTokens": self.prompts, "totalTokens": 2});
+        answer(id, &json!({"stopReason": reason, "usage": usage}))
+    }
+}

@@ -1,0 +1,105 @@
+//! Samples, and what they must reach.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
+
+use std::time::Duration;
+
+/// How often something took how long.
+#[derive(Clone, Debug, Default)]
+pub struct Series(Vec<Duration>);
+
+impl Series {
+    pub fn add(&mut self, sample: Duration) {
+        let at = self.0.partition_point(|known| *known <= sample);
+        self.0.insert(at, sample);
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn median(&self) -> Duration {
+        self.quantile(50)
+    }
+
+    pub fn p99(&self) -> Duration {
+        self.quantile(99)
+    }
+
+    /// Of few samples the 99th percentile is the largest.
+    fn quantile(&self, percent: usize) -> Duration {
+        let last = self.0.len().saturating_sub(1);
+        let at = (last * percent + 50) / 100;
+        self.0.get(at).copied().unwrap_or_default()
+    }
+
+    fn most(&self) -> Duration {
+        self.0.last().copied().unwrap_or_default()
+    }
+}
+
+/// What must be reached; printed together at the end.
+#[derive(Debug, Default)]
+pub struct Report {
+    goals: Vec<(bool, String)>,
+}
+
+impl Report {
+    /// `what` is to be at most `limit`.
+    pub fn at_most(&mut self, what: &str, found: f64, limit: f64, unit: &str) {
+        self.goal(
+            found <= limit,
+            format!("{what}: {found:.3} {unit}, at most {limit:.3}"),
+        );
+    }
+
+    /// `what` is to be at least `limit`.
+    pub fn at_least(&mut self, what: &str, found: f64, limit: f64, unit: &str) {
+        self.goal(
+            found >= limit,
+            format!("{what}: {found:.2} {unit}, at least {limit:.2}"),
+        );
+    }
+
+    fn goal(&mut self, reached: bool, text: String) {
+        self.goals.push((reached, text));
+    }
+
+    pub fn print_goals(&self) {
+        println!("\ngoals");
+        for (reached, text) in &self.goals {
+            println!("  {} {text}", if *reached { "pass" } else { "FAIL" });
+        }
+    }
+}
+
+pub fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+pub fn us(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Prints rows of one run; the last column is each median by the first one's.
+pub fn table(title: &str, rows: &[(&str, &Series)]) {
+    println!("\n{title}");
+    let head = ["ms", "n", "p50", "p99", "max", "× first"];
+    let [unit, n, p50, p99, max, times] = head;
+    println!("  {unit:<52} {n:>6} {p50:>9} {p99:>9} {max:>9} {times:>8}");
+    let base = rows.first().map_or(0.0, |(_, series)| ms(series.median()));
+    for (name, series) in rows {
+        let (p50, p99, max) = (ms(series.median()), ms(series.p99()), ms(series.most()));
+        let times = p50 / base;
+        let n = series.count();
+        println!("  {name:<52} {n:>6} {p50:>9.3} {p99:>9.3} {max:>9.3} {times:>8.2}");
+    }
+}
+
+pub fn line(text: &str) {
+    println!("  {text}");
+}
+
+pub fn section(title: &str) {
+    println!("\n{title}");
+}

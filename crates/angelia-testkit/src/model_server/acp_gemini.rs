@@ -1,0 +1,140 @@
+//! The Gemini dialect, as far as Gemini CLI needs it: what is asked is in the path, and an answer is a
+//! stream of candidates or one of them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    prompt::{Head, Prompt},
+    recorded::RecordedRequest,
+    reply::{Block, Body, Fault, Message, Stop},
+    responder::{Context, json_response},
+    wire::{Response, ResponseBody, StreamEnd},
+};
+
+/// The model and the form of the answer, where the path says them.
+pub(super) fn complete(head: &mut Head, request: &RecordedRequest) {
+    if let Some((model, what)) = request
+        .path
+        .rsplit('/')
+        .next()
+        .and_then(|end| end.split_once(':'))
+    {
+        model.clone_into(&mut head.model);
+        head.stream = what == "streamGenerateContent";
+    }
+}
+
+/// The last words of the user, and how often tools have answered since.
+pub(super) fn prompt(body: &[u8]) -> Prompt {
+    let request: Value = serde_json::from_slice(body).unwrap_or_default();
+    let contents = request["contents"].as_array().cloned().unwrap_or_default();
+    let mut prompt = Prompt::default();
+    for content in contents.iter().rev() {
+        let parts = content["parts"].as_array().cloned().unwrap_or_default();
+        if content["role"] == "model" {
+            continue;
+        }
+        let answer = parts
+            .iter()
+            .find(|part| part.get("functionResponse").is_some());
+        if let Some(answer) = answer {
+            if prompt.rounds == 0 {
+                let response = &answer["functionResponse"]["response"];
+                prompt.tool_failed = response.get("error").is_some();
+            }
+            prompt.rounds += 1;
+            continue;
+        }
+        let words = parts.iter().filter_map(|part| part["text"].as_str());
+        prompt.text = words.collect::<Vec<_>>().join("\n");
+        break;
+    }
+    prompt
+}
+
+pub(super) fn encode(body: &Body, context: &Context<'_>) -> Response {
+    match body {
+        Body::Message(message) if context.stream => {
+            stream(frames(message, context), message.pause, StreamEnd::Complete)
+        }
+        Body::Message(message) => {
+            let parts: Vec<Value> = message.blocks.iter().map(whole).collect();
+            json_response(200, &candidate(&parts, Some(message), context))
+        }
+        Body::Status { code, message } => {
+            let text = message.as_deref().unwrap_or("the scripted model fails");
+            let status = if *code == 401 {
+                "UNAUTHENTICATED"
+            } else {
+                "INTERNAL"
+            };
+            let error = json!({"error": {"code": code, "message": text, "status": status}});
+            json_response(*code, &error)
+        }
+        Body::Fault(Fault::HangHeaders) => Response {
+            body: ResponseBody::Never,
+            ..json_response(200, &Value::Null)
+        },
+        Body::Fault(Fault::HangBody) => {
+            let first = candidate(&[json!({"text": "partial "})], None, context);
+            stream(vec![frame(&first)], Duration::ZERO, StreamEnd::Hang)
+        }
+        Body::Fault(_) => stream(Vec::new(), Duration::ZERO, StreamEnd::Reset),
+    }
+}
+
+fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for block in &message.blocks {
+        match block {
+            Block::Text(_) | Block::Words(_) => {
+                let pieces = block.pieces().into_iter();
+                let pieces =
+                    pieces.map(|piece| candidate(&[json!({"text": piece})], None, context));
+                frames.extend(pieces.map(|piece| frame(&piece)));
+            }
+            _ => frames.push(frame(&candidate(&[whole(block)], None, context))),
+        }
+    }
+    frames.push(frame(&candidate(&[], Some(message), context)));
+    frames
+}
+
+fn whole(block: &Block) -> Value {
+    match block {
+        Block::Thinking(text) => json!({"text": text, "thought": true}),
+        Block::Text(_) | Block::Words(_) => json!({"text": block.whole()}),
+        Block::Tool { name, input } => json!({"functionCall": {"name": name, "args": input}}),
+    }
+}
+
+/// `message`: it ends with this.
+fn candidate(parts: &[Value], message: Option<&Message>, context: &Context<'_>) -> Value {
+    let mut candidate = json!({"index": 0, "content": {"role": "model", "parts": parts}});
+    if let Some(message) = message {
+        candidate["finishReason"] = match message.stop {
+            Stop::Natural => "STOP",
+            Stop::MaxTokens => "MAX_TOKENS",
+            Stop::Refusal => "SAFETY",
+        }
+        .into();
+    }
+    let (input, output) = (context.usage.input, context.usage.output);
+    json!({"candidates": [candidate], "modelVersion": context.model, "responseId": context.id.to_string(),
+        "usageMetadata": {"promptTokenCount": input, "candidatesTokenCount": output,
+            "totalTokenCount": input + output}})
+}
+
+fn frame(value: &Value) -> Vec<u8> {
+    format!("data: {value}\r\n\r\n").into_bytes()
+}
+
+fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> Response {
+    Response {
+        content_type: "text/event-stream",
+        body: ResponseBody::Stream { frames, pause, end },
+        ..json_response(200, &Value::Null)
+    }
+}

@@ -1,0 +1,131 @@
+//! What a turn costs through the bridge and through ACP, beside claude-agent-acp on the same instant
+//! agent program: `cargo xtask bench hosts [--rounds N]`.
+//!
+//! - [`peer`]: a program that speaks lines on its pipes, and how long it takes to say something.
+//! - [`ways`]: the three of them, each with its own words for a turn.
+//!
+//! Every way takes its turn in every round. Only numbers of one run are comparable.
+
+mod peer;
+mod ways;
+
+use std::time::{Duration, Instant};
+
+use angelia_testkit::{
+    measure::{
+        Place, processor,
+        report::{self, Report, Series, ms},
+    },
+    programs,
+};
+use anyhow::{Context as _, Result, bail};
+
+use crate::ways::{Acp, Bridge, Way};
+
+/// How a turn went, seen by the host.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    first: Duration,
+    end: Duration,
+    deltas: u32,
+}
+
+const SHORT_TURNS: u32 = 50;
+const LONG_TURNS: u32 = 3;
+const SHORT: u32 = 20;
+const LONG: u32 = 2000;
+
+#[derive(Default)]
+struct Found {
+    first: Series,
+    end: Series,
+    /// Of the long turns.
+    events: u32,
+    span: Duration,
+    memory: f64,
+}
+
+impl Found {
+    fn rate(&self) -> f64 {
+        f64::from(self.events) / self.span.as_secs_f64()
+    }
+}
+
+fn round(way: &mut dyn Way, found: &mut Found) -> Result<()> {
+    for _ in 0..SHORT_TURNS {
+        let turn = way.turn(SHORT)?;
+        found.first.add(turn.first);
+        found.end.add(turn.end);
+    }
+    for _ in 0..LONG_TURNS {
+        let begun = Instant::now();
+        found.events += way.turn(LONG)?.deltas;
+        found.span += begun.elapsed();
+    }
+    found.memory = found.memory.max(processor::resident_megabytes(way.pid())?);
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let rounds = rounds()?;
+    let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+    let mut bridge = Bridge::start(&place)?;
+    let mut ours = Acp::ours(&place)?;
+    let mut theirs = Acp::claude_agent_acp(&place)?;
+    let names = ["angelia bridge", "angelia acp", "claude-agent-acp"];
+    let mut found = <[Found; 3]>::default();
+    for number in 0..=rounds {
+        let ways: [&mut dyn Way; 3] = [&mut bridge, &mut ours, &mut theirs];
+        for (way, found) in ways.into_iter().zip(&mut found) {
+            // The first round is for what happens only once.
+            let mut thrown_away = Found::default();
+            let into = if number == 0 { &mut thrown_away } else { found };
+            round(way, into)?;
+        }
+    }
+    let rows = |pick: fn(&Found) -> &Series| -> Vec<(&str, &Series)> {
+        names.into_iter().zip(found.iter().map(pick)).collect()
+    };
+    report::table("first delta of a 20-delta turn", &rows(|one| &one.first));
+    report::table("whole 20-delta turn", &rows(|one| &one.end));
+    report::section("2000-delta turns");
+    for (name, one) in names.iter().zip(&found) {
+        let (rate, memory) = (one.rate() / 1e3, one.memory);
+        report::line(&format!(
+            "{name:<20} {rate:>8.0}k deltas/s  {memory:>6.1} MB"
+        ));
+    }
+    let mut report = Report::default();
+    let [bridge, acp, adapter] = &found;
+    for (name, one) in [("bridge", bridge), ("acp", acp)] {
+        let first = ms(one.first.median());
+        report.at_most(&format!("{name}, first delta p50"), first, 0.2, "ms");
+        let times = one.rate() / adapter.rate();
+        report.at_least(
+            &format!("{name}, events/s by the adapter's"),
+            times,
+            6.0,
+            "×",
+        );
+        report.at_most(&format!("{name}, memory"), one.memory, 15.0, "MB");
+    }
+    report.print_goals();
+    Ok(())
+}
+
+fn rounds() -> Result<u32> {
+    let mut rounds = 10;
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--rounds" => {
+                let count = words.next().context("--rounds needs a number")?;
+                rounds = count.parse().context("--rounds needs a number")?;
+            }
+            // What cargo adds.
+            "--bench" => {}
+            other => bail!("unknown argument {other:?}; use --rounds N"),
+        }
+    }
+    Ok(rounds)
+}

@@ -1,0 +1,169 @@
+//! The ways of a host to an agent: our bridge, our ACP, and the adapter that people use today.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use angelia_testkit::{measure::Place, programs};
+use anyhow::{Context as _, Result, ensure};
+use memchr::memmem;
+use serde_json::json;
+
+use crate::{Timing, peer::Peer};
+
+const ANGELIA: &str = env!("CARGO_BIN_EXE_angelia");
+
+/// One of them, with a session that is hot.
+pub(crate) trait Way {
+    /// A turn whose answer has so many words.
+    fn turn(&mut self, words: u32) -> Result<Timing>;
+
+    /// Of the program that the host talks to.
+    fn pid(&self) -> u32;
+}
+
+/// A home for one of our processes, whose one profile is the agent program of the place.
+fn home(place: &Place, name: &str) -> Result<Vec<(OsString, OsString)>> {
+    let variables: serde_json::Map<_, _> = (place.variables().into_iter())
+        .map(|(name, value)| (name, value.into()))
+        .collect();
+    let profile = json!({"executor": "claude", "binary": place.program, "cwd": place.work(),
+        "trust": "off", "env": variables, "warm": 0});
+    let home = place.angelia_home(name);
+    fs::create_dir_all(&home)?;
+    // JSON is YAML.
+    let config = json!({"profiles": {"default": profile}});
+    fs::write(home.join("config.yaml"), config.to_string())?;
+    let mut environment = place.bare_environment();
+    environment.push(("ANGELIA_HOME".into(), home.into()));
+    Ok(environment)
+}
+
+pub(crate) struct Bridge {
+    peer: Peer,
+    asked: u32,
+}
+
+impl Bridge {
+    pub(crate) fn start(place: &Place) -> Result<Self> {
+        let environment = home(place, "bridge")?;
+        let flags = [
+            "bridge",
+            "--native-stream",
+            "--native-assistant-delta",
+            "--assistant-delta",
+        ];
+        let peer = Peer::start(Path::new(ANGELIA), &flags, environment, &place.work())?;
+        Ok(Self { peer, asked: 0 })
+    }
+}
+
+impl Way for Bridge {
+    fn turn(&mut self, words: u32) -> Result<Timing> {
+        self.asked += 1;
+        let request = json!({"type": "run", "request_id": self.asked.to_string(),
+            "session_id": "bench", "message": format!("WORDS:{words}")});
+        let begun = Instant::now();
+        self.peer.send(&request)?;
+        let (mut first, mut deltas) = (None, 0);
+        loop {
+            let line = self.peer.next()?;
+            if line.starts_with(br#"{"type":"assistant_delta","#) {
+                first.get_or_insert_with(|| begun.elapsed());
+                deltas += 1;
+            } else if line.starts_with(br#"{"type":"final""#) {
+                let completed = memmem::find(line, br#""status":"completed""#).is_some();
+                ensure!(completed, "{}", String::from_utf8_lossy(line));
+                break;
+            }
+        }
+        Ok(Timing {
+            first: first.context("the turn had no text")?,
+            end: begun.elapsed(),
+            deltas,
+        })
+    }
+
+    fn pid(&self) -> u32 {
+        self.peer.pid()
+    }
+}
+
+pub(crate) struct Acp {
+    peer: Peer,
+    session: String,
+    asked: u32,
+}
+
+impl Acp {
+    pub(crate) fn ours(place: &Place) -> Result<Self> {
+        let environment = home(place, "acp")?;
+        let peer = Peer::start(Path::new(ANGELIA), &["acp"], environment, &place.work())?;
+        Self::open(peer, &place.work())
+    }
+
+    pub(crate) fn claude_agent_acp(place: &Place) -> Result<Self> {
+        let script = "target/npm/acp-agents/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js";
+        let script = programs::workspace().join(script);
+        let mut environment = place.environment();
+        let program = place.program.clone().into_os_string();
+        environment.push(("CLAUDE_CODE_EXECUTABLE".into(), program));
+        let node = PathBuf::from("node");
+        let script = script.to_string_lossy();
+        let peer = Peer::start(&node, &[&script], environment, &place.work())?;
+        Self::open(peer, &place.work())
+    }
+
+    fn open(mut peer: Peer, folder: &Path) -> Result<Self> {
+        peer.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {"protocolVersion": 1, "clientCapabilities": {}}}))?;
+        peer.until(r#""id":0"#)?;
+        peer.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "session/new",
+            "params": {"cwd": folder, "mcpServers": []}}))?;
+        let opened = peer.until(r#""id":1"#)?;
+        let session = opened["result"]["sessionId"].as_str();
+        let session = session.with_context(|| format!("no session: {opened}"))?;
+        Ok(Self {
+            peer,
+            session: session.to_owned(),
+            asked: 1,
+        })
+    }
+}
+
+impl Way for Acp {
+    fn turn(&mut self, words: u32) -> Result<Timing> {
+        self.asked += 1;
+        let request = json!({"jsonrpc": "2.0", "id": self.asked, "method": "session/prompt",
+            "params": {"sessionId": self.session,
+                "prompt": [{"type": "text", "text": format!("WORDS:{words}")}]}});
+        let begun = Instant::now();
+        self.peer.send(&request)?;
+        let (mut first, mut deltas) = (None, 0);
+        loop {
+            let line = self.peer.next()?;
+            if memmem::find(line, br#""agent_message_chunk""#).is_some() {
+                first.get_or_insert_with(|| begun.elapsed());
+                deltas += 1;
+            } else if memmem::find(line, br#""stopReason""#).is_some() {
+                let ended = memmem::find(line, br#""end_turn""#).is_some();
+                ensure!(ended, "{}", String::from_utf8_lossy(line));
+                break;
+            } else if memmem::find(line, br#""error":"#).is_some() {
+                anyhow::bail!("{}", String::from_utf8_lossy(line));
+            }
+        }
+        Ok(Timing {
+            first: first.context("the turn had no text")?,
+            end: begun.elapsed(),
+            deltas,
+        })
+    }
+
+    fn pid(&self) -> u32 {
+        self.peer.pid()
+    }
+}

@@ -1,0 +1,121 @@
+//! `angelia serve` as people run it, in a private home, on a port of its own.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use angelia_testkit::measure::Place;
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::client::Client;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_angelia");
+
+const READY: Duration = Duration::from_secs(30);
+
+/// The profile that every benchmark asks for.
+pub(crate) const PROFILE: &str = "bench";
+
+/// A running daemon; stopped when dropped.
+pub(crate) struct Daemon {
+    child: Child,
+    address: SocketAddr,
+    token: String,
+}
+
+impl Daemon {
+    /// Serves one profile: the agent program of the place.
+    #[expect(clippy::disallowed_methods, reason = "the daemon is what is measured")]
+    pub(crate) fn start(place: &Place) -> Result<Self> {
+        let variables: serde_json::Map<_, _> = (place.variables().into_iter())
+            .map(|(name, value)| (name, value.into()))
+            .collect();
+        let profile = json!({"executor": "claude", "binary": place.program, "cwd": place.work(),
+            "trust": "off", "env": variables, "warm": 0});
+        let config = json!({
+            "listen": "127.0.0.1:0",
+            "profiles": {PROFILE: profile},
+            "http": {"agent_mode": true},
+            "sessions": {"max_live": 128},
+        });
+        let home = place.angelia_home("daemon");
+        fs::create_dir_all(&home)?;
+        // JSON is YAML.
+        fs::write(home.join("config.yaml"), config.to_string())?;
+        let log = fs::File::create(home.join("serve.log"))?;
+        let child = Command::new(PROGRAM)
+            .arg("serve")
+            .env_clear()
+            .envs(place.bare_environment())
+            .env("ANGELIA_HOME", &home)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("cannot start the daemon")?;
+        // From here on it is stopped whatever happens.
+        let mut this = Self {
+            child,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            token: String::new(),
+        };
+        let begun = Instant::now();
+        while !this.answers(&home) {
+            if begun.elapsed() > READY || this.child.try_wait()?.is_some() {
+                bail!(
+                    "the daemon did not start: {}",
+                    fs::read_to_string(home.join("serve.log"))?
+                );
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(this)
+    }
+
+    fn answers(&mut self, home: &Path) -> bool {
+        let read = |name: &str| fs::read_to_string(home.join(name)).ok();
+        let (Some(address), Some(token)) = (read("run/http.addr"), read("token")) else {
+            return false;
+        };
+        let Ok(address) = address.trim().parse() else {
+            return false;
+        };
+        (self.address, self.token) = (address, token.trim().to_owned());
+        let asked = self
+            .client()
+            .and_then(|mut client| client.ask("GET", "/healthz", ""));
+        asked.is_ok_and(|status| status == 200)
+    }
+
+    pub(crate) fn client(&self) -> Result<Client> {
+        Client::connect(self.address, &self.token)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Daemon {
+    /// As a person would stop it, so that it ends its agents.
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // It may have gone already.
+            let _gone = kill_process(pid, Signal::TERM);
+        }
+        let deadline = Instant::now() + READY;
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                let _gone = self.child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The first text of a hot turn over `/v1/messages`, beside the same program driven directly.
+
+use std::{path::Path, thread::sleep, time::Duration};
+
+use angelia_testkit::{
+    measure::{
+        Place,
+        report::{self, Report, Series, ms},
+    },
+    model_server::ModelServer,
+    programs,
+    real::RealClaude,
+};
+use anyhow::{Context as _, Result};
+
+use crate::{
+    client::Client,
+    daemon::{Daemon, PROFILE},
+    direct::Direct,
+};
+
+const PROMPT: &str = "WORDS:20";
+
+/// Turns of each variant in a round.
+const INSTANT_TURNS: u32 = 100;
+const REAL_TURNS: u32 = 6;
+
+/// The real program works on for a while after its result; the next turn would wait for that.
+const PAUSE: Duration = Duration::from_millis(120);
+
+struct Stage {
+    direct: Direct,
+    client: Client,
+    _daemon: Daemon,
+    _place: Place,
+}
+
+#[derive(Default)]
+struct Found {
+    direct: [Series; 2],
+    http: [Series; 2],
+}
+
+impl Stage {
+    fn set(program: &Path, base_url: &str) -> Result<Self> {
+        let place = Place::new(program, base_url)?;
+        let direct = Direct::start(&place.program, &place.environment(), &place.work())?;
+        let daemon = Daemon::start(&place)?;
+        Ok(Self {
+            direct,
+            client: daemon.client()?,
+            _daemon: daemon,
+            _place: place,
+        })
+    }
+
+    fn turns(&mut self, count: u32, pause: Duration, found: &mut Found) -> Result<()> {
+        for number in 0..count {
+            // Neither of them always follows the other.
+            for direct in [number % 2 == 0, number % 2 == 1] {
+                sleep(pause);
+                let (timing, series) = if direct {
+                    (self.direct.turn(PROMPT)?, &mut found.direct)
+                } else {
+                    let turn = self.client.turn(PROFILE, "hot", PROMPT)?;
+                    (turn.timing, &mut found.http)
+                };
+                series[0].add(timing.first);
+                series[1].add(timing.end);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Found {
+    fn print(&self, name: &str) {
+        let rows = |which: usize| {
+            [
+                ("pipe, directly", &self.direct[which]),
+                ("angelia serve, /v1/messages over TCP", &self.http[which]),
+            ]
+        };
+        report::table(&format!("{name}: first text of a hot turn"), &rows(0));
+        report::table(&format!("{name}: whole 20-delta turn"), &rows(1));
+    }
+}
+
+/// An instant stand-in: what is left is our own cost.
+pub(crate) fn fake(report: &mut Report, rounds: u32) -> Result<()> {
+    let mut stage = Stage::set(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+    stage.turns(INSTANT_TURNS, Duration::ZERO, &mut Found::default())?;
+    let mut found = Found::default();
+    for _ in 0..rounds {
+        stage.turns(INSTANT_TURNS, Duration::ZERO, &mut found)?;
+    }
+    found.print("fake");
+    let first = &found.http[0];
+    report.at_most("fake, /v1, first delta p50", ms(first.median()), 0.5, "ms");
+    report.at_most("fake, /v1, first delta p99", ms(first.p99()), 2.0, "ms");
+    Ok(())
+}
+
+/// Both supported versions of Claude Code against the scripted model.
+pub(crate) fn real(report: &mut Report, rounds: u32) -> Result<()> {
+    for claude in RealClaude::all()? {
+        let model = ModelServer::start().context("no scripted model")?;
+        let mut stage = Stage::set(&claude.path, &model.base_url())?;
+        stage.turns(2, PAUSE, &mut Found::default())?;
+        let mut found = Found::default();
+        for _ in 0..rounds {
+            stage.turns(REAL_TURNS, PAUSE, &mut found)?;
+        }
+        let name = format!("claude {}", claude.version);
+        found.print(&name);
+        let added = ms(found.http[0].median()) - ms(found.direct[0].median());
+        report.at_most(
+            &format!("{name}, /v1, first text beyond directly driven"),
+            added,
+            1.0,
+            "ms",
+        );
+    }
+    Ok(())
+}

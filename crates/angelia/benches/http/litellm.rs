@@ -1,0 +1,151 @@
+//! The `LiteLLM` proxy in front of the scripted model, asked by the same client: what people put
+//! there instead. It does much more per request; the scripted model alone stands beside it.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use angelia_testkit::{
+    isolated::Isolated,
+    measure::{
+        Place, processor,
+        report::{self, Series},
+    },
+    model_server::ModelServer,
+    programs,
+};
+use anyhow::{Context as _, Result, bail};
+use serde_json::json;
+
+use crate::{
+    client::Client,
+    daemon::{Daemon, PROFILE},
+};
+
+const READY: Duration = Duration::from_mins(2);
+const TURNS: u32 = 40;
+
+/// A running proxy; killed when dropped.
+struct Proxy {
+    child: Child,
+    address: SocketAddr,
+    /// From the start of the program to its first answer.
+    ready: Duration,
+    home: Isolated,
+}
+
+impl Proxy {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "what is compared is started here"
+    )]
+    fn start(model: &ModelServer) -> Result<Option<Self>> {
+        let program = programs::workspace().join("target/bench-python/litellm/bin/litellm");
+        if !program.is_file() {
+            return Ok(None);
+        }
+        let home = Isolated::new()?;
+        let config = home.root().join("litellm.yaml");
+        let settings = json!({"model_list": [{"model_name": "scripted", "litellm_params": {
+            "model": "anthropic/claude-sonnet-4-5", "api_key": "dummy", "api_base": model.base_url(),
+        }}]});
+        fs::write(&config, settings.to_string())?;
+        // Free a moment ago; nobody else takes ports here.
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let log = fs::File::create(home.root().join("litellm.log"))?;
+        let begun = Instant::now();
+        let child = Command::new(&program)
+            .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
+            .arg("--config")
+            .arg(&config)
+            .env_clear()
+            .envs(home.environment())
+            // Its list of prices and its telemetry would come from the network.
+            .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+            .env("LITELLM_TELEMETRY", "False")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("cannot start LiteLLM")?;
+        let mut this = Self {
+            child,
+            address,
+            ready: Duration::ZERO,
+            home,
+        };
+        while !this.answers() {
+            if begun.elapsed() > READY || this.child.try_wait()?.is_some() {
+                let log = this.home.root().join("litellm.log");
+                bail!("LiteLLM did not start: {}", fs::read_to_string(log)?);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        this.ready = begun.elapsed();
+        Ok(Some(this))
+    }
+
+    fn answers(&self) -> bool {
+        Client::connect(self.address, "dummy")
+            .and_then(|mut client| client.ask("GET", "/health/liveliness", ""))
+            .is_ok_and(|status| status == 200)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+pub(crate) fn measure(rounds: u32) -> Result<()> {
+    let model = ModelServer::start().context("no scripted model")?;
+    let Some(proxy) = Proxy::start(&model)? else {
+        report::section("LiteLLM is not installed here; nothing is put beside us");
+        return Ok(());
+    };
+    let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+    let daemon = Daemon::start(&place)?;
+    let mut ours = daemon.client()?;
+    let mut theirs = Client::connect(proxy.address, "dummy")?;
+    let body = json!({"model": "scripted", "max_tokens": 1000, "stream": true,
+        "messages": [{"role": "user", "content": "WORDS:20"}]})
+    .to_string();
+    let [mut our_first, mut our_end, mut their_first, mut their_end] = <[Series; 4]>::default();
+    for round in 0..=rounds {
+        for _ in 0..TURNS {
+            let mine = ours.turn(PROFILE, "beside", "WORDS:20")?.timing;
+            let other = theirs.stream("/v1/messages", "", &body)?.timing;
+            // The first round is for what happens only once.
+            if round > 0 {
+                our_first.add(mine.first);
+                our_end.add(mine.end);
+                their_first.add(other.first);
+                their_end.add(other.end);
+            }
+        }
+    }
+    let [we, they] = [
+        "angelia serve, instant agent, /v1/messages",
+        "LiteLLM proxy, instant model, /v1/messages",
+    ];
+    report::table(
+        "beside LiteLLM: first text",
+        &[(we, &our_first), (they, &their_first)],
+    );
+    report::table(
+        "beside LiteLLM: whole turn",
+        &[(we, &our_end), (they, &their_end)],
+    );
+    report::line(&format!(
+        "LiteLLM was ready after {:.1} s and holds {:.0} MB; angelia holds {:.0} MB",
+        proxy.ready.as_secs_f64(),
+        processor::resident_megabytes(proxy.child.id())?,
+        processor::resident_megabytes(daemon.pid())?,
+    ));
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! As much as two cores allow, the clients on the same two: whole turns, cheap requests, deltas.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use angelia_testkit::{
+    measure::{
+        Place, processor,
+        report::{self, Report},
+    },
+    programs,
+};
+use anyhow::{Result, anyhow, ensure};
+
+use crate::{
+    client::Client,
+    daemon::{Daemon, PROFILE},
+};
+
+const SPAN: Duration = Duration::from_secs(3);
+const TURN_CLIENTS: usize = 8;
+const CHEAP_CLIENTS: [usize; 3] = [1, 16, 64];
+const STREAMS: usize = 64;
+const LONG_TURN: &str = "WORDS:2000";
+
+/// Runs `count` clients at once, each again and again until the time is over; how much came of it
+/// in a second.
+fn at_once(
+    daemon: &Daemon,
+    count: usize,
+    step: impl Fn(&mut Client, usize) -> Result<usize> + Copy + Send,
+) -> Result<f64> {
+    let clients: Vec<Client> = (0..count).map(|_| daemon.client()).collect::<Result<_>>()?;
+    thread::scope(|scope| {
+        let begun = Instant::now();
+        let running: Vec<_> = (clients.into_iter().enumerate())
+            .map(|(number, mut client)| {
+                scope.spawn(move || -> Result<usize> {
+                    let mut done = 0;
+                    while begun.elapsed() < SPAN {
+                        done += step(&mut client, number)?;
+                    }
+                    Ok(done)
+                })
+            })
+            .collect();
+        let mut sum = 0;
+        for client in running {
+            sum += client.join().map_err(|_| anyhow!("a client died"))??;
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        #[expect(clippy::cast_precision_loss, reason = "counts of a few seconds")]
+        let sum = sum as f64;
+        Ok(sum / seconds)
+    })
+}
+
+fn whole_turns(daemon: &Daemon) -> Result<f64> {
+    at_once(daemon, TURN_CLIENTS, |client, number| {
+        let turn = client.turn(PROFILE, &format!("turns-{number}"), "WORDS:20")?;
+        ensure!(
+            turn.deltas >= 20,
+            "a turn lost text: {} deltas",
+            turn.deltas
+        );
+        Ok(1)
+    })
+}
+
+fn deltas(daemon: &Daemon) -> Result<f64> {
+    at_once(daemon, STREAMS, |client, number| {
+        let turn = client.turn(PROFILE, &format!("stream-{number}"), LONG_TURN)?;
+        Ok(turn.deltas)
+    })
+}
+
+/// Method, path, body, and the status it must have.
+const CHEAP: [(&str, &str, &str, &str, u16); 3] = [
+    ("models", "GET", "/v1/models", "", 200),
+    (
+        "count_tokens",
+        "POST",
+        "/v1/messages/count_tokens",
+        r#"{"model":"bench","messages":[{"role":"user","content":"How many tokens is this?"}]}"#,
+        200,
+    ),
+    (
+        "errors",
+        "POST",
+        "/v1/messages",
+        r#"{"model":"nobody","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}"#,
+        404,
+    ),
+];
+
+pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
+    let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+    let daemon = Daemon::start(&place)?;
+    report::section("load: per second, every client on the same two cores");
+    let mut best = [0.0_f64; 2];
+    let mut cheap = [[0.0_f64; CHEAP_CLIENTS.len()]; CHEAP.len()];
+    let mut memory = 0.0_f64;
+    // The first round starts the agents.
+    for round in 0..=rounds {
+        let turns = whole_turns(&daemon)?;
+        let streamed = deltas(&daemon)?;
+        memory = memory.max(processor::resident_megabytes(daemon.pid())?);
+        if round == 0 {
+            continue;
+        }
+        best = [best[0].max(turns), best[1].max(streamed)];
+        report::line(&format!(
+            "{turns:>9.0} turns of 20 deltas, {TURN_CLIENTS} sessions   {streamed:>9.0} deltas, {STREAMS} sessions"
+        ));
+        for (row, (_, method, path, body, expected)) in cheap.iter_mut().zip(CHEAP) {
+            for (found, clients) in row.iter_mut().zip(CHEAP_CLIENTS) {
+                let rate = at_once(&daemon, clients, |client, _| {
+                    let status = client.ask(method, path, body)?;
+                    ensure!(status == expected, "{path}: {status}");
+                    Ok(1)
+                })?;
+                *found = found.max(rate);
+            }
+        }
+    }
+    for (row, (name, ..)) in cheap.iter().zip(CHEAP) {
+        for (rate, clients) in row.iter().zip(CHEAP_CLIENTS) {
+            report::line(&format!("{rate:>9.0} {name}, {clients} clients"));
+            report.at_least(
+                &format!("load, {name}, {clients} clients"),
+                *rate,
+                6000.0,
+                "requests/s",
+            );
+        }
+    }
+    report::line(&format!("{memory:>9.1} MB resident under load"));
+    report.at_least("load, whole turns", best[0], 2000.0, "turns/s");
+    report.at_least("load, 64 streams", best[1], 200_000.0, "deltas/s");
+    report.at_most("load, memory of the daemon", memory, 100.0, "MB");
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Codex's app-server driven with as little as possible between it and the clock, with the same settings
+//! that our own executor gives it.
+
+use std::{ffi::OsString, path::Path, time::Instant};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use crate::{Timing, direct::Pipes};
+
+const FLAGS: [&str; 5] = [
+    "app-server",
+    "-c",
+    "thread_unload_delay_secs=0",
+    "-c",
+    "features.plugins=false",
+];
+
+/// A running app-server; killed when dropped.
+pub(crate) struct AppServer {
+    pipes: Pipes,
+    next: u64,
+}
+
+impl AppServer {
+    /// Started and introduced.
+    pub(crate) fn start(
+        program: &Path,
+        environment: &[(OsString, OsString)],
+        folder: &Path,
+    ) -> Result<Self> {
+        let pipes = Pipes::open(program, &FLAGS, environment, folder)?;
+        let mut this = Self { pipes, next: 1 };
+        let info = json!({"name": "bench", "title": "Bench", "version": "1"});
+        let params = json!({"clientInfo": info, "capabilities": {"experimentalApi": true}});
+        this.call("initialize", &params)?;
+        this.pipes.write(&json!({"method": "initialized"}))?;
+        Ok(this)
+    }
+
+    /// A new thread, as our executor opens one.
+    pub(crate) fn thread(&mut self, folder: &Path) -> Result<String> {
+        let mut projects = serde_json::Map::new();
+        let untrusted = json!({"trust_level": "untrusted"});
+        projects.insert(folder.display().to_string(), untrusted);
+        let config = json!({"projects": projects, "project_doc_max_bytes": 0});
+        let params = json!({"cwd": folder, "permissions": ":read-only",
+            "approvalPolicy": "untrusted", "config": config});
+        let answer = self.call("thread/start", &params)?;
+        let id = answer["result"]["thread"]["id"].as_str();
+        Ok(id
+            .with_context(|| format!("no thread: {answer}"))?
+            .to_owned())
+    }
+
+    pub(crate) fn turn(&mut self, thread: &str, prompt: &str) -> Result<Timing> {
+        self.turn_since(Instant::now(), thread, prompt)
+    }
+
+    /// A turn whose clock has been running since `begun`.
+    pub(crate) fn turn_since(
+        &mut self,
+        begun: Instant,
+        thread: &str,
+        prompt: &str,
+    ) -> Result<Timing> {
+        let input = json!([{"type": "text", "text": prompt}]);
+        let params = json!({"threadId": thread, "input": input, "permissions": ":workspace",
+            "approvalPolicy": "untrusted"});
+        self.send("turn/start", &params)?;
+        self.pipes.read_until(br#""item/agentMessage/delta""#)?;
+        let first = begun.elapsed();
+        self.pipes.read_until(br#""turn/completed""#)?;
+        Ok(Timing {
+            first,
+            end: begun.elapsed(),
+        })
+    }
+
+    fn send(&mut self, method: &str, params: &Value) -> Result<u64> {
+        let id = self.next;
+        self.next += 1;
+        let message = json!({"id": id, "method": method, "params": params});
+        self.pipes.write(&message)?;
+        Ok(id)
+    }
+
+    fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
+        let id = self.send(method, params)?;
+        let line = self
+            .pipes
+            .read_until(format!("{{\"id\":{id},").as_bytes())?;
+        Ok(serde_json::from_slice(line)?)
+    }
+}

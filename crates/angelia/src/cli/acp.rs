@@ -1,0 +1,88 @@
+//! `angelia acp`: be an ACP agent over stdio, for editors.
+//!
+//! The engine is always one of this process: its agents live and end with the editor that started
+//! it. A session that another process works on is waited for, as everywhere.
+
+use std::{io, sync::Arc, time::Duration};
+
+use angelia_core::task::Tasks;
+use angelia_frontends::{
+    acp::{self, ExecutorModels, Settings},
+    stdio::{Input, Output},
+};
+use angelia_wire::limits::MAX_FRAME;
+use clap::Args;
+
+use super::{
+    error::{CommandError, Exit},
+    run::signals::Wishes,
+};
+use crate::assemble::{App, Local};
+
+/// How long an editor may take to read what was said last.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+pub(crate) struct AcpArgs {
+    /// The profile of new sessions; `default` when none is named.
+    #[arg(short, long)]
+    profile: Option<String>,
+
+    /// The model of new sessions, as the agent's own CLI calls it.
+    #[arg(short, long)]
+    model: Option<String>,
+}
+
+pub(crate) async fn run(app: &Arc<App>, args: AcpArgs) -> Result<Exit, CommandError> {
+    let mut wishes = Wishes::listen().map_err(CommandError::internal)?;
+    let input = Input::open(io::stdin(), MAX_FRAME).map_err(CommandError::internal)?;
+    let output = Output::open(io::stdout()).map_err(CommandError::internal)?;
+    let local = Local::start(app, "acp", true).await?;
+    let tasks = Tasks::new();
+    let settings = Settings {
+        profile: args.profile.map(Into::into),
+        model: args.model.map(Into::into),
+        models: models(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let serving = acp::serve(
+        local.engine.clone(),
+        Arc::clone(&local.profiles) as _,
+        settings,
+        input,
+        output.clone(),
+        &tasks,
+    );
+    let asked_to_go = tokio::select! {
+        _ended = serving => false,
+        _wish = wishes.next() => true,
+    };
+    let leaving = async {
+        // Turns end first, so that their prompts are still answered.
+        local.stop().await;
+        tasks.shutdown(LAST_WORDS).await;
+        let _gone = output.written(LAST_WORDS).await;
+    };
+    tokio::select! {
+        () = leaving => {}
+        // Whoever asks twice does not want to wait.
+        _wish = wishes.next() => {}
+    }
+    Ok(if asked_to_go {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}
+
+fn models() -> Vec<ExecutorModels> {
+    let kinds = angelia_executors::ALL.iter();
+    kinds
+        .map(|kind| ExecutorModels {
+            executor: kind.name.into(),
+            models: (kind.model_ids.listed.iter())
+                .map(|model| Arc::from(*model))
+                .collect(),
+        })
+        .collect()
+}

@@ -1,0 +1,182 @@
+//! The flags of `angelia bridge`, and what each means here. Flags of other bridges that cannot mean
+//! anything here are known, and refused with a reason.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use angelia_core::model::{ToolPattern, ToolSet};
+use angelia_frontends::bridge::{Defaults, Overrides, Streams};
+use clap::Args;
+
+use crate::{cli::error::CommandError, config::Period};
+
+/// How many characters a piece of a finished text has.
+const CHUNK: u32 = 32;
+
+#[derive(Debug, Args)]
+pub(crate) struct BridgeArgs {
+    /// The profile of new sessions; `default` when none is named. A request may name another.
+    #[arg(short, long)]
+    profile: Option<String>,
+
+    /// The model of new sessions, as the agent's own CLI calls it. A request may name another.
+    #[arg(short, long)]
+    model: Option<String>,
+
+    /// The directory of new sessions; the profile's, or where you are, when not given. A request
+    /// may name another.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+
+    /// Serve one request and exit.
+    #[arg(long)]
+    once: bool,
+
+    /// Log what happens to stderr.
+    #[arg(long)]
+    pub(crate) verbose: bool,
+
+    /// Tell text in pieces too, unless a request says otherwise.
+    #[arg(long)]
+    assistant_delta: bool,
+
+    /// How many characters a piece of a finished text has.
+    #[arg(long, value_name = "N", default_value_t = CHUNK, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    assistant_delta_chunk_size: u32,
+
+    /// With --native-stream: the pieces are the agent's own, unless a request says otherwise.
+    #[arg(long)]
+    native_assistant_delta: bool,
+
+    /// Use the agent's own stream, unless a request says otherwise.
+    #[arg(long)]
+    native_stream: bool,
+
+    /// After that many tool calls a run ends with the answer it has, as `partial`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_iterations: Option<u32>,
+
+    /// Which of the agent's own tools exist: `default`, `all`, `none`, or their names.
+    #[arg(long, value_name = "NAMES")]
+    toolsets: Option<String>,
+
+    /// Tools that are refused: names or patterns such as `Bash(git push*)`.
+    #[arg(long, value_name = "PATTERNS")]
+    disabled_toolsets: Option<String>,
+
+    /// How long a run may last; instead of the profile's `timeout`.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    timeout: Option<Duration>,
+
+    /// How long an agent may take until something is heard from it; instead of the profile's
+    /// `first_event_timeout`.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    first_event_timeout: Option<Duration>,
+
+    /// How long an agent may be silent while no tool runs; instead of the profile's
+    /// `inter_event_silence_timeout`.
+    #[arg(long, value_name = "TIME", value_parser = time, alias = "inter-event-silence-timeout")]
+    stream_timeout: Option<Duration>,
+
+    /// Not taken: agents use their own login. Set the agent's variable under `env` of a profile.
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+
+    /// Not taken: agents use their own login, and a key here would be seen by every program.
+    #[arg(long, value_name = "KEY")]
+    api_key: Option<String>,
+
+    /// Print the JSON schema of requests and events, and exit.
+    #[arg(long)]
+    pub(crate) schema: bool,
+}
+
+/// What the flags say.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) once: bool,
+    pub(super) defaults: Defaults,
+    pub(super) overrides: Overrides,
+}
+
+impl BridgeArgs {
+    pub(super) fn settings(self) -> Result<Settings, CommandError> {
+        // Some hosts always pass them, with nothing in them.
+        let given =
+            |value: &Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
+        if given(&self.base_url) {
+            return Err(elsewhere("--base-url"));
+        }
+        if given(&self.api_key) {
+            return Err(elsewhere("--api-key"));
+        }
+        let caller_cwd = std::env::current_dir().ok();
+        let cwd = self.cwd.as_ref().map(std::path::absolute).transpose();
+        let cwd = cwd.map_err(|error| CommandError::usage(format!("cannot use --cwd: {error}")))?;
+        let on = |flag: bool| flag.then_some(true);
+        let defaults = Defaults {
+            profile: self.profile.map(Into::into),
+            model: self.model.map(Into::into),
+            cwd,
+            caller_cwd,
+            streams: Streams {
+                assistant_delta: on(self.assistant_delta),
+                native_stream: on(self.native_stream),
+                native_assistant_delta: on(self.native_assistant_delta),
+            },
+            chunk: self.assistant_delta_chunk_size as usize,
+        };
+        let overrides = Overrides {
+            max_tools: self.max_iterations,
+            tools: self.toolsets.as_deref().map(tools),
+            disallowed: patterns(self.disabled_toolsets.as_deref().unwrap_or_default())?,
+            timeout: self.timeout,
+            first_event_timeout: self.first_event_timeout,
+            silence_timeout: self.stream_timeout,
+        };
+        Ok(Settings {
+            once: self.once,
+            defaults,
+            overrides,
+        })
+    }
+}
+
+fn elsewhere(flag: &str) -> CommandError {
+    CommandError::usage(format!(
+        "{flag} is not taken: angelia drives the agent's own program, which has its own login and address"
+    ))
+    .with_hint(
+        "set the variable that the agent reads for it under `env` of a profile in config.yaml, and name \
+         that profile with --profile",
+    )
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let period = Period::parse(text).map_err(|error| error.to_string())?;
+    let duration = period.duration();
+    if duration.is_zero() {
+        return Err("a clock cannot be switched off, but it can be long".to_owned());
+    }
+    Ok(duration)
+}
+
+fn tools(text: &str) -> ToolSet {
+    match text.trim() {
+        "default" => ToolSet::Default,
+        "all" => ToolSet::All,
+        "none" | "" => ToolSet::None,
+        names => ToolSet::List(list(names).map(Arc::from).collect()),
+    }
+}
+
+fn patterns(text: &str) -> Result<Vec<ToolPattern>, CommandError> {
+    let parse = |pattern: &str| {
+        let bad = |error| CommandError::usage(format!("--disabled-toolsets: {error}"));
+        pattern.parse().map_err(bad)
+    };
+    list(text).map(parse).collect()
+}
+
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|one| !one.is_empty())
+}

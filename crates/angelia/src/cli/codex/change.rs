@@ -1,0 +1,180 @@
+//! `angelia codex enable` and `disable`: one file is changed, at once or not at all.
+
+use std::{fs, io, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc};
+
+use angelia_core::ports::Login;
+use angelia_executors::codex::settings::{
+    Part, State, disabled, enabled,
+    file::{ConfigFile, FileError},
+};
+
+use super::{CodexHome, EnableArgs, broken, diff, no_turn_is_running, status, wish};
+use crate::{
+    assemble::{App, Local},
+    cli::{
+        error::{CommandError, Exit},
+        print,
+    },
+};
+
+/// Somebody else may write at the same moment; twice in a row is not by chance.
+const ATTEMPTS: usize = 3;
+
+pub(super) async fn enable(
+    app: &Arc<App>,
+    file: Option<&Path>,
+    home: &CodexHome,
+    args: &EnableArgs,
+) -> Result<Exit, CommandError> {
+    let wished = wish::wish(app, file, home, args)?;
+    check_program(app, args.dry_run).await?;
+    let make = |text: Option<&str>| {
+        let plan = enabled(text, &wished.wish).map_err(|error| broken(home, &error))?;
+        let is_nothing = text.is_none() && plan.text.is_empty();
+        let new = (!is_nothing).then_some(plan.text);
+        Ok((new, plan.parts))
+    };
+    let changed = changed(home, args.dry_run, make)?;
+    for problem in &wished.problems {
+        print::note(problem);
+    }
+    let mut failed = !wished.problems.is_empty();
+    for part in &changed.said {
+        for line in words(part) {
+            print::note(&line);
+        }
+        failed |= matches!(part.state, State::Failed(_));
+    }
+    report(home, &changed, args.dry_run, "enabled")?;
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+pub(super) async fn disable(
+    app: &Arc<App>,
+    home: &CodexHome,
+    dry_run: bool,
+) -> Result<Exit, CommandError> {
+    if !dry_run {
+        let local = Local::start(app, "codex", false).await?;
+        let free = no_turn_is_running(&local).await;
+        local.stop().await;
+        free?;
+    }
+    let make = |text: Option<&str>| {
+        let new = match text {
+            Some(text) => disabled(text).map_err(|error| broken(home, &error))?,
+            None => None,
+        };
+        Ok((new, Vec::new()))
+    };
+    let changed = changed(home, dry_run, make)?;
+    report(home, &changed, dry_run, "disabled")
+}
+
+/// What was, what is, and what there is to say.
+struct Changed {
+    old: Option<String>,
+    new: Option<String>,
+    said: Vec<Part>,
+}
+
+type Made = Result<(Option<String>, Vec<Part>), CommandError>;
+
+fn changed(
+    home: &CodexHome,
+    dry_run: bool,
+    make: impl Fn(Option<&str>) -> Made,
+) -> Result<Changed, CommandError> {
+    if !home.dir.is_dir() && (dry_run || !home.is_named) {
+        let (new, said) = make(None)?;
+        if dry_run || new.is_none() {
+            let old = None;
+            return Ok(Changed { old, new, said });
+        }
+        make_folder(&home.dir)?;
+    }
+    let file = ConfigFile::open(&home.dir)?;
+    let mut attempt = 1;
+    loop {
+        let old = file.read()?;
+        let (new, said) = make(old.as_deref())?;
+        if dry_run {
+            return Ok(Changed { old, new, said });
+        }
+        match file.replace(old.as_deref(), new.as_deref()) {
+            Ok(()) => return Ok(Changed { old, new, said }),
+            Err(FileError::Changed(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn make_folder(path: &Path) -> Result<(), CommandError> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => {
+            let message = format!("cannot make {}: {error}", path.display());
+            Err(CommandError::new(Exit::Failed, message).with_hint("nothing was changed"))
+        }
+    }
+}
+
+/// Is there a Codex that would read it? Whether somebody is logged in does not matter yet.
+async fn check_program(app: &Arc<App>, dry_run: bool) -> Result<(), CommandError> {
+    let local = Local::start(app, "codex", false).await?;
+    let health = status::health(app, &local).await;
+    let free = no_turn_is_running(&local).await;
+    local.stop().await;
+    if !dry_run {
+        free?;
+    }
+    if health.login == Login::Out {
+        print::note("Codex is not logged in; run `codex login` once in a terminal");
+    }
+    match health.problem {
+        Some(problem) if health.installed.is_none() && !dry_run => Err(problem.into()),
+        Some(problem) if health.login != Login::Out => {
+            print::note(&problem.message);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn report(
+    home: &CodexHome,
+    changed: &Changed,
+    dry_run: bool,
+    done: &str,
+) -> Result<Exit, CommandError> {
+    let path = home.config();
+    if changed.old == changed.new {
+        return print::line(&format!("{}: nothing to change", path.display()));
+    }
+    if dry_run {
+        let old = changed.old.as_deref().unwrap_or_default();
+        let new = changed.new.as_deref().unwrap_or_default();
+        return print::bytes(diff::shown(&path, old, new).as_bytes());
+    }
+    print::line(&format!(
+        "{done} in {}; sessions that begin from now on see it",
+        path.display()
+    ))
+}
+
+/// What somebody must know about a part.
+pub(super) fn words(part: &Part) -> Vec<String> {
+    let name = &part.name;
+    let mut words = Vec::new();
+    match &part.state {
+        State::Written => {}
+        State::Kept(why) => words.push(format!("{name}: {why}")),
+        State::Failed(why) => words.push(format!("{name}: not written: {why}")),
+    }
+    if !part.left_out.is_empty() {
+        let keys = part.left_out.join(", ");
+        words.push(format!("{name}: Codex does not take {keys}; left out"));
+    }
+    words
+}

@@ -1,0 +1,150 @@
+//! Two texts, compared by lines, as people read it. What may be a secret is not shown. Pure.
+
+use std::{fmt::Write as _, path::Path};
+
+/// Unchanged lines around a change.
+const AROUND: usize = 3;
+
+/// Settings whose values are likely to be secrets.
+const SECRET: [&str; 2] = ["env = {", "http_headers = {"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Both,
+    Old,
+    New,
+}
+
+pub(super) fn shown(path: &Path, old: &str, new: &str) -> String {
+    let lines = compared(&lines(old), &lines(new));
+    let mut text = format!("--- {0}\n+++ {0}\n", path.display());
+    let near = |at: usize| {
+        let from = at.saturating_sub(AROUND);
+        let to = (at + AROUND + 1).min(lines.len());
+        let around = lines.get(from..to).unwrap_or_default();
+        around.iter().any(|(side, _)| *side != Side::Both)
+    };
+    let mut in_a_hunk = false;
+    for (at, (side, line)) in lines.iter().enumerate() {
+        if !near(at) {
+            in_a_hunk = false;
+            continue;
+        }
+        if !in_a_hunk {
+            text.push_str("@@\n");
+            in_a_hunk = true;
+        }
+        let sign = match side {
+            Side::Both => ' ',
+            Side::Old => '-',
+            Side::New => '+',
+        };
+        let (line, ending) = match line.strip_suffix('\n') {
+            Some(line) => (line.trim_end_matches('\r'), ""),
+            None => (*line, "\n\\ no newline at the end"),
+        };
+        // Writing to a string cannot fail.
+        let _infallible = writeln!(text, "{sign}{}{ending}", masked(line));
+    }
+    text
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+/// The longest common part stays; what begins and ends alike needs no search.
+fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
+    let same = |(a, b): &(&&str, &&str)| a == b;
+    let head = old.iter().zip(new).take_while(same).count();
+    let (old_rest, new_rest) = (old.get(head..), new.get(head..));
+    let (old_rest, new_rest) = (old_rest.unwrap_or_default(), new_rest.unwrap_or_default());
+    let ends = old_rest.iter().rev().zip(new_rest.iter().rev());
+    let tail = ends.take_while(same).count();
+    let old_middle = old_rest.get(..old_rest.len() - tail).unwrap_or_default();
+    let new_middle = new_rest.get(..new_rest.len() - tail).unwrap_or_default();
+    let both = |line: &&'a str| (Side::Both, *line);
+    let mut lines: Vec<(Side, &str)> = old.iter().take(head).map(both).collect();
+    lines.extend(middle(old_middle, new_middle));
+    lines.extend(old.iter().skip(old.len() - tail).map(both));
+    lines
+}
+
+fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
+    // How much of the rest is common, from each pair of places on.
+    let width = new.len() + 1;
+    let mut common = vec![0_usize; (old.len() + 1) * width];
+    let value = |common: &[usize], i: usize, j: usize| common.get(i * width + j).copied();
+    for (i, one) in old.iter().enumerate().rev() {
+        for (j, other) in new.iter().enumerate().rev() {
+            let longest = if one == other {
+                value(&common, i + 1, j + 1).unwrap_or_default() + 1
+            } else {
+                value(&common, i + 1, j)
+                    .max(value(&common, i, j + 1))
+                    .unwrap_or_default()
+            };
+            if let Some(cell) = common.get_mut(i * width + j) {
+                *cell = longest;
+            }
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut lines = Vec::new();
+    loop {
+        match (old.get(i), new.get(j)) {
+            (Some(one), Some(other)) if one == other => {
+                lines.push((Side::Both, *one));
+                (i, j) = (i + 1, j + 1);
+            }
+            (Some(one), other)
+                if other.is_none() || value(&common, i + 1, j) >= value(&common, i, j + 1) =>
+            {
+                lines.push((Side::Old, *one));
+                i += 1;
+            }
+            (_, Some(other)) => {
+                lines.push((Side::New, *other));
+                j += 1;
+            }
+            _ => return lines,
+        }
+    }
+}
+
+/// Names, and not what they hold.
+fn masked(line: &str) -> String {
+    let Some(start) = SECRET.iter().find(|start| line.starts_with(*start)) else {
+        return line.to_owned();
+    };
+    format!("{start} … }}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_shown_with_what_is_around_them() {
+        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9";
+        let new = "1\n2\n3\n4\nx\n6\n7\n8\n9\nenv = { KEY = \"secret\" }\n";
+        let expected = "--- f\n+++ f\n@@\n 2\n 3\n 4\n-5\n+x\n 6\n 7\n 8\n-9\n\
+                        \\ no newline at the end\n+9\n+env = { … }\n";
+        assert_eq!(shown(Path::new("f"), old, new), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn both_texts_are_in_it(old in "([abc]\n){0,12}", new in "([abc]\n){0,12}") {
+            let lines = compared(&lines(&old), &lines(&new));
+            let of = |not: Side| {
+                let lines = lines.iter().filter(|(side, _)| *side != not);
+                lines.map(|(_, line)| *line).collect::<String>()
+            };
+            prop_assert_eq!(of(Side::New), &*old);
+            prop_assert_eq!(of(Side::Old), &*new);
+        }
+    }
+}

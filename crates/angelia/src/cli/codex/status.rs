@@ -1,0 +1,194 @@
+//! `angelia codex status`: what is installed, what is enabled, what would change.
+
+use std::{fmt::Write as _, path::Path, sync::Arc};
+
+use angelia_core::ports::{Health, Login};
+use angelia_executors::codex::{
+    REGISTRATION,
+    settings::{Plan, State, disabled, enabled, file::ConfigFile},
+};
+use serde::Serialize;
+
+use super::{CodexHome, EnableArgs, broken, change::words, wish};
+use crate::{
+    assemble::{App, Local},
+    cli::{
+        doctor,
+        error::{CommandError, Exit},
+        print,
+    },
+};
+
+#[derive(Debug, Serialize)]
+struct Findings {
+    program: Option<String>,
+    version: Option<String>,
+    login: &'static str,
+    lane: Option<String>,
+    problem: Option<String>,
+    config: String,
+    /// Something of ours is in the configuration.
+    enabled: bool,
+    /// It is what `enable` would write.
+    current: bool,
+    parts: Vec<Found>,
+}
+
+#[derive(Debug, Serialize)]
+struct Found {
+    name: String,
+    state: &'static str,
+    notes: Vec<String>,
+}
+
+pub(super) async fn health(app: &Arc<App>, local: &Local) -> Health {
+    let mut executors = local.engine.executors().iter();
+    match executors.find(|executor| executor.name() == REGISTRATION.name) {
+        Some(codex) => codex.probe(&doctor::spec_for(app, codex.name())).await,
+        None => Health {
+            installed: None,
+            login: Login::Unknown,
+            problem: None,
+        },
+    }
+}
+
+/// Exit 0: Codex can be used, and its configuration is as `enable` would write it.
+pub(super) async fn status(
+    app: &Arc<App>,
+    file: Option<&Path>,
+    home: &CodexHome,
+    json: bool,
+) -> Result<Exit, CommandError> {
+    let text = if home.dir.is_dir() {
+        ConfigFile::open(&home.dir)?.read()?
+    } else {
+        None
+    };
+    let before = text.as_deref().map(disabled).transpose();
+    let before = before.map_err(|error| broken(home, &error))?.flatten();
+    let enabled = text != before;
+    let (plan, current) = nearest(app, file, home, text.as_deref())?;
+    let local = Local::start(app, "codex", false).await?;
+    let health = health(app, &local).await;
+    local.stop().await;
+    let findings = Findings {
+        program: health
+            .installed
+            .as_ref()
+            .map(|found| found.path.display().to_string()),
+        version: health
+            .installed
+            .as_ref()
+            .map(|found| found.version.to_string()),
+        login: match &health.login {
+            Login::In { .. } => "in",
+            Login::Out => "out",
+            Login::NotNeeded => "not needed",
+            Login::Unknown => "unknown",
+        },
+        lane: match &health.login {
+            Login::In { lane } => lane.as_deref().map(str::to_owned),
+            _ => None,
+        },
+        problem: health.problem.as_ref().map(|problem| match &problem.hint {
+            Some(hint) => format!("{}; {hint}", problem.message),
+            None => problem.message.to_string(),
+        }),
+        config: home.config().display().to_string(),
+        enabled,
+        current: enabled && current,
+        parts: found(&plan, before.as_deref(), text.as_deref()),
+    };
+    if json {
+        let text = serde_json::to_string(&findings).map_err(CommandError::internal)?;
+        print::line(&text)?;
+    } else {
+        print::bytes(report(&findings).as_bytes())?;
+    }
+    let is_fine = health.is_ready() && health.login != Login::Out && findings.current;
+    Ok(if is_fine { Exit::Done } else { Exit::Failed })
+}
+
+/// What `enable` would write, with the flags with which it would change nothing, if there are such.
+fn nearest(
+    app: &App,
+    file: Option<&Path>,
+    home: &CodexHome,
+    text: Option<&str>,
+) -> Result<(Plan, bool), CommandError> {
+    let mut first = None;
+    for flags in 0..8_u8 {
+        let args = EnableArgs {
+            dry_run: true,
+            no_permissions: flags & 1 != 0,
+            no_plugins: flags & 2 != 0,
+            no_tools: flags & 4 != 0,
+        };
+        let wished = wish::wish(app, file, home, &args)?;
+        let plan = enabled(text, &wished.wish).map_err(|error| broken(home, &error))?;
+        if Some(plan.text.as_str()) == text {
+            return Ok((plan, true));
+        }
+        first.get_or_insert(plan);
+    }
+    let plan = first.ok_or_else(|| CommandError::internal("there is no plan"))?;
+    Ok((plan, false))
+}
+
+fn found(plan: &Plan, before: Option<&str>, text: Option<&str>) -> Vec<Found> {
+    let is_there = |name: &str| {
+        let count = |text: Option<&str>| text.map_or(0, |text| text.matches(name).count());
+        count(text) > count(before)
+    };
+    let found = |part: &angelia_executors::codex::settings::Part| Found {
+        name: part.name.clone(),
+        state: match &part.state {
+            State::Written if is_there(&part.name) => "enabled",
+            State::Written => "missing",
+            State::Kept(_) => "yours",
+            State::Failed(_) => "failed",
+        },
+        notes: words(part),
+    };
+    plan.parts.iter().map(found).collect()
+}
+
+fn report(findings: &Findings) -> String {
+    let mut text = String::new();
+    let mut line = |mark: bool, what: &str, words: &str| {
+        let mark = if mark { "✓" } else { "✗" };
+        // Writing to a string cannot fail.
+        let _infallible = writeln!(text, "{mark} {what:8} {words}");
+    };
+    match (&findings.program, &findings.version) {
+        (Some(program), Some(version)) => line(true, "codex", &format!("{version} at {program}")),
+        _ => line(false, "codex", "not found, or not usable"),
+    }
+    let login = match (&findings.lane, findings.login) {
+        (Some(who), _) => format!("logged in ({who})"),
+        (None, "in") => "logged in".to_owned(),
+        (None, "out") => "not logged in".to_owned(),
+        (None, other) => other.to_owned(),
+    };
+    line(findings.login != "out", "login", &login);
+    let state = match (findings.enabled, findings.current) {
+        (false, _) => "not enabled; `angelia codex enable` does it",
+        (true, true) => "enabled, up to date",
+        (true, false) => {
+            "enabled, but not as it would be now; `angelia codex enable --dry-run` shows the difference"
+        }
+    };
+    let config = format!("{state} ({})", findings.config);
+    line(findings.current, "config", &config);
+    for part in &findings.parts {
+        let _infallible = writeln!(text, "    {:8} {}", part.state, part.name);
+        for note in &part.notes {
+            let _infallible = writeln!(text, "             {note}");
+        }
+    }
+    if let Some(problem) = &findings.problem {
+        let _infallible = writeln!(text, "{problem}");
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! What shall be in Codex's configuration, by ours.
+
+use std::path::Path;
+
+use angelia_executors::codex::settings::{OwnTools, Wish, plugins};
+
+use super::{CodexHome, EnableArgs};
+use crate::{assemble::App, cli::error::CommandError};
+
+/// A wish, and what could not be found out for it.
+pub(super) struct Wished {
+    pub(super) wish: Wish,
+    pub(super) problems: Vec<String>,
+}
+
+pub(super) fn wish(
+    app: &App,
+    file: Option<&Path>,
+    home: &CodexHome,
+    args: &EnableArgs,
+) -> Result<Wished, CommandError> {
+    let mut problems = Vec::new();
+    let plugins = if args.no_plugins {
+        Vec::new()
+    } else {
+        plugins::curated(&home.dir).unwrap_or_else(|error| {
+            problems.push(format!("plugins: cannot be listed: {error}"));
+            Vec::new()
+        })
+    };
+    let own = if args.no_tools {
+        None
+    } else {
+        Some(own_tools(app, file)?)
+    };
+    let servers = app.config.mcp_servers().iter();
+    let servers =
+        servers.filter_map(|(name, server)| Some((name.0.as_ref().into(), server.raw()?)));
+    Ok(Wished {
+        wish: Wish {
+            servers: servers.collect(),
+            own,
+            workspace: !args.no_permissions,
+            plugins,
+        },
+        problems,
+    })
+}
+
+/// Codex gives its servers hardly any environment, so that what led us here must be said again.
+fn own_tools(app: &App, file: Option<&Path>) -> Result<OwnTools, CommandError> {
+    let program = std::env::current_exe()
+        .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
+    let mut arguments = Vec::new();
+    if let Some(file) = file {
+        let file = std::path::absolute(file).map_err(CommandError::internal)?;
+        arguments.push("--config".to_owned());
+        arguments.push(file.to_string_lossy().into_owned());
+    }
+    arguments.push("mcp".to_owned());
+    let variable = "ANGELIA_HOME";
+    let set = app.environment.non_empty(variable);
+    let env = set.map(|_| {
+        let home = app.home.dir().to_string_lossy().into_owned();
+        (variable.to_owned(), home)
+    });
+    Ok(OwnTools {
+        program,
+        arguments,
+        env: env.into_iter().collect(),
+    })
+}

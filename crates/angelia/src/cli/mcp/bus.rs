@@ -1,0 +1,123 @@
+//! Messages, by the bus's own socket, whoever runs the bus.
+
+use std::{io, time::Duration};
+
+use angelia_core::model::EndpointName;
+use angelia_frontends::{
+    bus_rules::{LiveRules, rules_paths},
+    mcp::{Refused, arguments::BusSend},
+};
+use serde_json::{Map, Value, json};
+
+use super::desk::HomeDesk;
+use crate::{
+    bus::{line::Line, open},
+    cli::notify::wire::{self, Fate},
+    hosting,
+};
+
+/// For the bus to answer a question.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Endpoints that are named; a model cannot read more.
+const NAMED: usize = 200;
+
+/// What we are called where nothing says otherwise.
+const SENDER: &str = "angelia-mcp";
+
+/// Says which endpoint is the caller's own.
+const ENDPOINT: &str = "HERMES_BUS_ENDPOINT";
+
+pub(super) async fn send(desk: &HomeDesk, message: BusSend) -> Result<String, Refused> {
+    EndpointName::check(&message.target)
+        .map_err(|error| Refused::new(format!("target: {error}")))?;
+    if message.kind.is_empty() {
+        return Err(Refused::new("type: a message has one; rules match on it"));
+    }
+    let mut body = Map::new();
+    body.insert("text".to_owned(), message.text.into());
+    body.insert("type".to_owned(), message.kind.into());
+    if let Some(channel) = message.channel {
+        body.insert("channel".to_owned(), channel.into());
+    }
+    let from = sender(desk);
+    let frame = wire::Message::new(&message.target, &from, Value::Object(body));
+    let socket = open::socket(&desk.app)?;
+    // An agent does not start a daemon for its owner.
+    let fate = wire::send(&desk.app.environment, &socket, true, &frame).await?;
+    let target = &message.target;
+    Ok(match fate {
+        Fate::Delivered => format!("delivered to {target}"),
+        Fate::Queued => format!("queued for {target}: nobody listens there now"),
+        Fate::NeverSeen => format!("queued for {target}: nobody has ever listened there"),
+        Fate::Unconfirmed => {
+            format!("sent to {target} (this bus does not tell what became of it)")
+        }
+    })
+}
+
+/// The name under which messages are sent.
+fn sender(desk: &HomeDesk) -> String {
+    let environment = &desk.app.environment;
+    let paths = rules_paths(desk.app.home.dir().to_owned(), environment.hermes_home());
+    let name = hosting::endpoint_name(environment, &LiveRules::new(paths), false);
+    name.map_or_else(|| SENDER.to_owned(), |name| name.to_string())
+}
+
+async fn ask(desk: &HomeDesk) -> Result<io::Result<Value>, Refused> {
+    let socket = open::socket(&desk.app)?;
+    let asked = async {
+        let mut line = Line::connect(&socket).await?;
+        line.ask(&json!({"type": "status"}), PATIENCE).await
+    };
+    Ok(asked.await)
+}
+
+/// That there is no bus is an answer, not a failure.
+pub(super) async fn status(desk: &HomeDesk) -> Result<String, Refused> {
+    let mut status = match ask(desk).await? {
+        Ok(status) => status,
+        Err(error) => {
+            let absent = json!({
+                "running": false,
+                "reason": error.to_string(),
+                "hint": "the owner starts it with `angelia bus start` or `angelia serve`",
+            });
+            return Ok(absent.to_string());
+        }
+    };
+    if let Some(status) = status.as_object_mut() {
+        status.remove("type");
+        status.insert("running".to_owned(), true.into());
+        if let Some(Value::Array(endpoints)) = status.get_mut("endpoints")
+            && endpoints.len() > NAMED
+        {
+            let more = endpoints.len() - NAMED;
+            endpoints.truncate(NAMED);
+            status.insert("further_endpoints".to_owned(), more.into());
+        }
+    }
+    Ok(status.to_string())
+}
+
+pub(super) async fn info(desk: &HomeDesk) -> Result<String, Refused> {
+    let session = desk.starter.session(&desk.app).ok().flatten();
+    let endpoint = desk.app.environment.non_empty(ENDPOINT);
+    let endpoint = endpoint.and_then(|name| name.to_str());
+    let status = ask(desk).await?.ok();
+    let listening = status.as_ref().map(|status| {
+        let known = status["endpoints"].as_array().into_iter().flatten();
+        known
+            .filter(|one| !one["session_id"].is_null())
+            .any(|one| endpoint.is_some() && one["endpoint"].as_str() == endpoint)
+    });
+    let info = json!({
+        "endpoint": endpoint,
+        "sends_as": sender(desk),
+        "session_id": session.map(|id| id.to_string()),
+        "profile": desk.profile,
+        "bus_running": status.is_some(),
+        "endpoint_listening": listening,
+    });
+    Ok(info.to_string())
+}

@@ -1,0 +1,65 @@
+//! `angelia mcp`: our tools for one MCP client, over stdin and stdout.
+//!
+//! - `desk`: what the tools ask of this home.
+//! - `delegate`: a turn on another profile, in the daemon when there is one, else in this process;
+//!   `follow`: to its end.
+//! - `bus`: messages.
+
+mod bus;
+mod delegate;
+mod desk;
+mod follow;
+
+use std::sync::Arc;
+
+use angelia_core::task::Tasks;
+use angelia_frontends::mcp;
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+
+use self::desk::HomeDesk;
+use super::error::{CommandError, Exit};
+use crate::{assemble::App, daemon::Signals};
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// Whose `delegate_to` says what work can be handed on; `default` when none is named. For
+    /// an agent that Angelia drives it is always its own profile's.
+    #[arg(short, long)]
+    pub(crate) profile: Option<String>,
+}
+
+pub(crate) async fn run(app: &Arc<App>, args: McpArgs) -> Result<Exit, CommandError> {
+    let profile = args
+        .profile
+        .unwrap_or_else(|| app.config.default_profile().to_owned());
+    if !app.config.profile_names().any(|name| name == profile) {
+        let known: Vec<&str> = app.config.profile_names().collect();
+        let what = format!("there is no profile `{profile}`");
+        return Err(CommandError::usage(what).with_hint(format!("known: {}", known.join(", "))));
+    }
+    let signals = Signals::listen().map_err(CommandError::internal)?;
+    let ended = CancellationToken::new();
+    let tasks = Tasks::new();
+    let end = ended.clone();
+    tasks.spawn_until_stopped(async move {
+        signals.wait_for_the_end().await;
+        end.cancel();
+    });
+    let desk = Arc::new(HomeDesk::new(app, profile));
+    let served = mcp::serve(
+        Arc::clone(&desk) as _,
+        env!("CARGO_PKG_VERSION"),
+        tokio::io::stdin(),
+        tokio::io::stdout(),
+        ended,
+    )
+    .await;
+    desk.close().await;
+    tasks.shutdown(std::time::Duration::from_secs(1)).await;
+    match served {
+        Ok(()) => Ok(Exit::Done),
+        Err(refused) => Err(CommandError::new(Exit::Failed, refused.message)
+            .with_hint("start `angelia mcp` from an MCP client; see docs/mcp.md")),
+    }
+}

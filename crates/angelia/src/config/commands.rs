@@ -1,0 +1,46 @@
+//! Which profiles have a command line: those of ACP agents, and no others. And what else the
+//! configuration can say that no such agent can be held to.
+
+use super::{
+    load::Config,
+    node::Origin,
+    problem::Problem,
+    types::{ExecutorName, Mode},
+};
+
+const NEEDED: &str =
+    "needs a `command`: the agent's program and its arguments, such as [gemini, --acp]";
+const NOT_THEIRS: &str = "is only for `executor: acp`; set that, or remove it";
+const NO_MODEL_MODE: &str = "cannot be `model` for `executor: acp`: nothing in that protocol turns an \
+                             agent's own tools off; use `mode: agent`";
+
+impl Config {
+    pub(super) fn check_commands(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, entry) in &self.profiles {
+            for (executor, profile) in &entry.candidates {
+                let (key, what) = match (executor, &profile.command) {
+                    (ExecutorName::Acp, None) => ("executor", NEEDED),
+                    (ExecutorName::Acp, Some(_)) if profile.mode == Mode::Model => {
+                        ("mode", NO_MODEL_MODE)
+                    }
+                    (ExecutorName::Acp, Some(_)) | (_, None) => continue,
+                    (_, Some(_)) => ("command", NOT_THEIRS),
+                };
+                let path = format!("profiles.{name}.{key}");
+                problems.push(Problem::new(self.said(name, *executor, key), &path, what));
+                break;
+            }
+        }
+        problems
+    }
+
+    /// Where a key of a profile was said, by itself or by its executor.
+    fn said(&self, profile: &str, executor: ExecutorName, key: &str) -> &Origin {
+        let own = self.tree.at(["profiles", profile, key]);
+        let node = own
+            .or_else(|| self.tree.at(["executors", executor.as_str(), key]))
+            .or_else(|| self.tree.at([profile, key]));
+        node.map_or(&self.tree.origin, |node| &node.origin)
+    }
+}

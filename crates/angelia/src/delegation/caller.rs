@@ -1,0 +1,110 @@
+//! An agent that hands work on: how deep it stands, and what is left of what it may use. All of it
+//! is what the record says of its session.
+
+use std::sync::Arc;
+
+use angelia_core::{
+    model::{EventKind, SessionId, SessionRecord, TurnId, TurnRecord, Usage},
+    ports::Store,
+};
+use angelia_frontends::mcp::{Refused, lineage};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// How many events of the calling turn are read at once.
+const PAGE: usize = 256;
+
+/// An agent that hands work on, and what is left of what it may use.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) session: SessionRecord,
+    /// Somebody is there who answers what its turn asks.
+    pub(crate) can_ask: bool,
+    pub(crate) depth: usize,
+    pub(crate) cost_usd: Option<f64>,
+    pub(crate) until: Option<Instant>,
+}
+
+impl Caller {
+    pub(crate) async fn look_up(store: &dyn Store, id: SessionId) -> Result<Self, Refused> {
+        let session = store.session(id).await?;
+        let session =
+            session.ok_or_else(|| Refused::new("the session that asks has been deleted"))?;
+        let depth = lineage::depth(store, id).await?;
+        let turn = lineage::current_turn(store, id).await?;
+        let can_ask = turn.as_ref().is_some_and(|turn| turn.options.can_ask);
+        let mut caller = Self {
+            session,
+            can_ask,
+            depth,
+            cost_usd: None,
+            until: None,
+        };
+        if let Some(turn) = turn {
+            caller.until = caller.time_left(&turn)?;
+            caller.cost_usd = caller.money_left(store, &turn).await?;
+        }
+        Ok(caller)
+    }
+
+    /// Until when the calling turn may last, with everything it may go on by itself.
+    fn time_left(&self, turn: &TurnRecord) -> Result<Option<Instant>, Refused> {
+        let budgets = &self.session.spec.budgets;
+        let Some(time) = budgets.time else {
+            return Ok(None);
+        };
+        let all = time.saturating_mul(budgets.resumes.saturating_add(1));
+        let used = Timestamp::now().duration_since(turn.created_at);
+        let used = used.try_into().unwrap_or_default();
+        match all.checked_sub(used) {
+            Some(left) => Ok(Instant::now().checked_add(left)),
+            None => Err(Refused::new("the time of the calling turn is used up")),
+        }
+    }
+
+    /// What the calling turn may still cost: less what it has cost, and what it has handed on.
+    async fn money_left(
+        &self,
+        store: &dyn Store,
+        turn: &TurnRecord,
+    ) -> Result<Option<f64>, Refused> {
+        let limits = [
+            self.session.spec.budgets.cost_usd,
+            turn.options.max_cost_usd,
+        ];
+        let Some(limit) = limits.into_iter().flatten().reduce(f64::min) else {
+            return Ok(None);
+        };
+        let own = usage(store, turn.id).await?.cost_usd.unwrap_or(0.0);
+        let name: Arc<str> = lineage::caller_name(self.session.id);
+        let handed_on = store.spent(&name, turn.created_at).await?;
+        let left = limit - own - handed_on;
+        if left <= 0.0 {
+            let what = "what the calling turn may cost (max_cost_usd) is used up";
+            return Err(Refused::new(what));
+        }
+        Ok(Some(left))
+    }
+}
+
+/// What a turn has used so far.
+async fn usage(store: &dyn Store, turn: TurnId) -> Result<Usage, Refused> {
+    let mut used = Usage::default();
+    let mut after = 0;
+    loop {
+        let events = store.replay(turn, after, PAGE).await?;
+        let Some(last) = events.last() else {
+            return Ok(used);
+        };
+        after = last.seq;
+        for event in events {
+            if let EventKind::Usage(usage) = event.kind {
+                used = usage;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "caller_tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+//! What a profile may do, as far as it can be compared: nothing is handed to a profile that may do
+//! more than the one who hands it on. Where that is not plain to see, it counts as more.
+
+use std::path::{Path, PathBuf};
+
+use angelia_core::model::{Mode, PermissionLevel, Permissions, SessionSpec, ToolPattern, ToolSet};
+use angelia_frontends::mcp::OWN_TOOLS;
+
+/// What may be done, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    pub(crate) mode: Mode,
+    pub(crate) permissions: Permissions,
+    pub(crate) tools: ToolSet,
+    /// What the project in the folder says is honoured.
+    pub(crate) trust: bool,
+    /// `None`: wherever it is called from.
+    pub(crate) cwd: Option<PathBuf>,
+}
+
+impl Reach {
+    pub(crate) fn of(spec: &SessionSpec) -> Self {
+        Self {
+            mode: spec.mode,
+            permissions: spec.permissions.clone(),
+            tools: spec.tools.clone(),
+            trust: spec.trust,
+            cwd: Some(spec.cwd.clone()),
+        }
+    }
+
+    /// In what this exceeds the other, in words; `None`: in nothing.
+    pub(crate) fn beyond(&self, other: &Self) -> Option<String> {
+        if self.mode == Mode::Model {
+            // Nothing on this machine can be read or changed.
+            return None;
+        }
+        if other.mode == Mode::Model {
+            return Some("it acts on this machine".to_owned());
+        }
+        let (ours, theirs) = (&self.permissions, &other.permissions);
+        if rank(ours.level) > rank(theirs.level) {
+            return Some(format!(
+                "its permissions are `{}` and not only `{}`",
+                ours.level.as_str(),
+                theirs.level.as_str()
+            ));
+        }
+        if let Some(pattern) = more_allowed(ours, theirs) {
+            return Some(format!("its allowed_tools have `{pattern}`"));
+        }
+        if let Some(pattern) = less_refused(ours, theirs) {
+            return Some(format!("its disallowed_tools lack `{pattern}`"));
+        }
+        if more_tools(&self.tools, &other.tools) {
+            return Some("it has further tools (`tools`)".to_owned());
+        }
+        if self.trust && !other.trust {
+            return Some("it trusts the project in its folder (`trust`)".to_owned());
+        }
+        match (&self.cwd, &other.cwd) {
+            (Some(ours), Some(theirs)) if !ours.starts_with(theirs) => Some(elsewhere(ours)),
+            _ => None,
+        }
+    }
+}
+
+const fn rank(level: PermissionLevel) -> u8 {
+    match level {
+        PermissionLevel::Ask => 0,
+        PermissionLevel::Edit => 1,
+        PermissionLevel::Unattended => 2,
+    }
+}
+
+/// Something that needs no asking here and does there.
+fn more_allowed<'a>(ours: &'a Permissions, theirs: &Permissions) -> Option<&'a ToolPattern> {
+    if theirs.level == PermissionLevel::Unattended {
+        return None;
+    }
+    ours.allowed.iter().find(|pattern| {
+        let covered = theirs.allowed.iter().any(|other| other.includes(pattern));
+        !covered && pattern.to_string() != OWN_TOOLS
+    })
+}
+
+/// Something that is refused there and not here.
+fn less_refused<'a>(ours: &Permissions, theirs: &'a Permissions) -> Option<&'a ToolPattern> {
+    theirs
+        .disallowed
+        .iter()
+        .find(|pattern| !ours.disallowed.iter().any(|own| own.includes(pattern)))
+}
+
+fn more_tools(ours: &ToolSet, theirs: &ToolSet) -> bool {
+    match (ours, theirs) {
+        (ToolSet::None, _)
+        | (_, ToolSet::All)
+        | (ToolSet::Default | ToolSet::List(_), ToolSet::Default) => false,
+        (ToolSet::List(ours), ToolSet::List(theirs)) => {
+            ours.iter().any(|tool| !theirs.contains(tool))
+        }
+        _ => true,
+    }
+}
+
+fn elsewhere(path: &Path) -> String {
+    format!("it works in {}, outside of yours (`cwd`)", path.display())
+}

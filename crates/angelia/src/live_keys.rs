@@ -1,0 +1,58 @@
+//! Keys that come and go while the daemon runs: `angelia keys` and people change the configuration,
+//! and who may call must not wait for a restart. Nothing else of the file is read again.
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use angelia_core::task::Tasks;
+use angelia_frontends::http::Keys;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{assemble::App, config::Config, model_apis};
+
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Looks at the file from time to time, and at its content when it is another one.
+pub(crate) fn follow(app: &Arc<App>, keys: Keys, tasks: &Tasks) {
+    let app = Arc::clone(app);
+    let path = (app.config_file.clone()).unwrap_or_else(|| app.home.config_file());
+    tasks.spawn_until_stopped(async move {
+        let mut read = fs::read(&path).ok();
+        let mut seen = stamp(&path);
+        let mut ticks = interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let now = stamp(&path);
+            if now == seen {
+                continue;
+            }
+            seen = now;
+            let text = fs::read(&path).ok();
+            if text != read {
+                read = text;
+                read_again(&app, &keys);
+            }
+        }
+    });
+}
+
+/// What differs when a file was written or replaced.
+fn stamp(path: &PathBuf) -> Option<(std::time::SystemTime, u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+}
+
+fn read_again(app: &App, keys: &Keys) {
+    let file = app.config_file.as_deref();
+    match Config::load(&app.environment, &app.home, file, &[]) {
+        Ok(config) => {
+            let now = model_apis::keys(&config);
+            tracing::info!(keys = now.len(), "the keys were read again");
+            keys.replace(now);
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the configuration has changed and is wrong; the keys stay as they are");
+        }
+    }
+}

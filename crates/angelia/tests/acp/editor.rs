@@ -1,0 +1,273 @@
+//! An editor by hand: it starts the agent, says lines, and reads lines, each of which must be right.
+
+use std::{
+    collections::HashMap,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+    sync::{Arc, Condvar, Mutex, mpsc},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    schema,
+    stage::{ANGELIA, DEADLINE, Machine},
+};
+
+pub(crate) struct Editor {
+    pub(crate) child: Child,
+    pub(crate) stdin: Option<ChildStdin>,
+    lines: mpsc::Receiver<Value>,
+    gate: Gate,
+    /// Methods by the ids of their requests.
+    asked: HashMap<i64, &'static str>,
+    /// Answers that nobody has asked about yet.
+    answers: HashMap<i64, Value>,
+    /// Everything that was said, except for answers to us.
+    pub(crate) heard: Vec<Value>,
+    /// Which kind of option is chosen when the agent asks.
+    pub(crate) chooses: &'static str,
+}
+
+/// Whether the editor reads.
+type Gate = Arc<(Mutex<bool>, Condvar)>;
+
+/// While this is kept, nothing is read.
+pub(crate) struct Paused(Gate);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap() = false;
+        self.0.1.notify_all();
+    }
+}
+
+/// An answer to a request.
+pub(crate) type Answer = Result<Value, Value>;
+
+impl Editor {
+    /// Started, and introduced.
+    pub(crate) fn open(machine: &Machine) -> Self {
+        Self::open_with(machine, &[], &json!({}))
+    }
+
+    pub(crate) fn open_with(machine: &Machine, arguments: &[&str], can: &Value) -> Self {
+        let mut editor = Self::start(machine, arguments);
+        let hello = json!({"protocolVersion": 1, "clientCapabilities": can});
+        editor.call("initialize", hello).unwrap();
+        editor
+    }
+
+    pub(crate) fn start(machine: &Machine, arguments: &[&str]) -> Self {
+        let (mut child, stdout) = spawn(machine, arguments);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test that is behind must not hold the agent up"
+        )]
+        let (sender, lines) = mpsc::channel();
+        let gate = Gate::default();
+        let shut = Arc::clone(&gate);
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                let closed = shut.0.lock().unwrap();
+                drop(shut.1.wait_while(closed, |closed| *closed).unwrap());
+                let Ok(line) = line else { return };
+                let line = match serde_json::from_str(&line) {
+                    Ok(line) => line,
+                    Err(error) => json!({"no": error.to_string(), "line": line}),
+                };
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            stdin: child.stdin.take(),
+            child,
+            lines,
+            gate,
+            asked: HashMap::new(),
+            answers: HashMap::new(),
+            heard: Vec::new(),
+            chooses: "none",
+        }
+    }
+
+    /// Stops reading, but for what is read already.
+    pub(crate) fn pause(&self) -> Paused {
+        *self.gate.0.lock().unwrap() = true;
+        Paused(Arc::clone(&self.gate))
+    }
+
+    /// Says bytes as they are.
+    pub(crate) fn say(&mut self, bytes: &[u8]) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(bytes).unwrap();
+        stdin.flush().unwrap();
+    }
+
+    fn line(&mut self, line: &Value) {
+        self.say(format!("{line}\n").as_bytes());
+    }
+
+    /// A request as a line, to be said later.
+    pub(crate) fn request_line(&mut self, method: &'static str, params: &Value) -> (i64, String) {
+        let id = i64::try_from(self.asked.len()).unwrap();
+        self.asked.insert(id, method);
+        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        (id, format!("{line}\n"))
+    }
+
+    pub(crate) fn ask(&mut self, method: &'static str, params: &Value) -> i64 {
+        let (id, line) = self.request_line(method, params);
+        self.say(line.as_bytes());
+        id
+    }
+
+    pub(crate) fn tell(&mut self, method: &str, params: &Value) {
+        self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "parameters are written down where they are used"
+    )]
+    pub(crate) fn call(&mut self, method: &'static str, params: Value) -> Answer {
+        let id = self.ask(method, &params);
+        self.answer(id)
+    }
+
+    /// The next line, checked.
+    #[track_caller]
+    pub(crate) fn next(&mut self) -> Value {
+        let line = self.lines.recv_timeout(DEADLINE).unwrap();
+        schema::hold(&line, |id| self.asked.get(&id.as_i64()?).copied());
+        line
+    }
+
+    /// Reads on until something is said; what the agent asks meanwhile is answered.
+    #[track_caller]
+    pub(crate) fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+        loop {
+            let line = self.next();
+            let found = is_it(&line);
+            if line.get("method").is_some() {
+                self.heard.push(line.clone());
+            } else if let Some(id) = line["id"].as_i64() {
+                self.answers.insert(id, line.clone());
+            }
+            if found {
+                return line;
+            }
+            if line["method"] == "session/request_permission" && self.chooses != "none" {
+                self.choose(&line, self.chooses);
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn answer(&mut self, id: i64) -> Answer {
+        if !self.answers.contains_key(&id) {
+            self.until(|line| line["id"] == id && line.get("method").is_none());
+        }
+        let line = self.answers.remove(&id).unwrap();
+        match line.get("error") {
+            Some(error) => Err(error.clone()),
+            None => Ok(line["result"].clone()),
+        }
+    }
+
+    /// Answers a permission request by the kind of an option.
+    pub(crate) fn choose(&mut self, request: &Value, kind: &str) {
+        let options = request["params"]["options"].as_array().unwrap();
+        let outcome = match options.iter().find(|option| option["kind"] == kind) {
+            Some(option) => json!({"outcome": "selected", "optionId": option["optionId"]}),
+            None => json!({"outcome": "cancelled"}),
+        };
+        self.reply(request, &json!({"outcome": outcome}));
+    }
+
+    pub(crate) fn reply(&mut self, request: &Value, result: &Value) {
+        self.line(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+    }
+
+    /// A new session in the machine's working folder.
+    #[track_caller]
+    pub(crate) fn session(&mut self, machine: &Machine) -> String {
+        let new = json!({"cwd": machine.work(), "mcpServers": []});
+        let new = self.call("session/new", new).unwrap();
+        new["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn ask_prompt(&mut self, session: &str, text: &str) -> i64 {
+        let prompt = [json!({"type": "text", "text": text})];
+        self.ask(
+            "session/prompt",
+            &json!({"sessionId": session, "prompt": prompt}),
+        )
+    }
+
+    #[track_caller]
+    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> Answer {
+        let id = self.ask_prompt(session, text);
+        self.answer(id)
+    }
+
+    /// The updates of one kind so far.
+    pub(crate) fn updates(&self, kind: &str) -> Vec<&Value> {
+        let updates = self.heard.iter().map(|line| &line["params"]["update"]);
+        updates
+            .filter(|update| update["sessionUpdate"] == kind)
+            .collect()
+    }
+
+    /// What was said in chunks of one kind so far.
+    pub(crate) fn words(&self, kind: &str) -> String {
+        let chunks = self.updates(kind).into_iter();
+        chunks
+            .filter_map(|chunk| chunk["content"]["text"].as_str())
+            .collect()
+    }
+
+    /// Closes stdin, and returns what it still says and how it ends.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> (Vec<Value>, Option<i32>) {
+        drop(self.stdin.take());
+        let mut rest = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(DEADLINE) {
+            schema::hold(&line, |id| self.asked.get(&id.as_i64()?).copied());
+            rest.push(line);
+        }
+        let status = self.child.wait().unwrap();
+        let mut stderr = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut stderr)
+            .unwrap();
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        (rest, status.code())
+    }
+}
+
+fn spawn(machine: &Machine, arguments: &[&str]) -> (Child, ChildStdout) {
+    let mut command = machine.program(ANGELIA);
+    command.arg("acp").args(arguments);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let stdout = child.stdout.take().unwrap();
+    (child, stdout)
+}
+
+impl Drop for Editor {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}

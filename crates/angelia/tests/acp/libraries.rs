@@ -1,0 +1,187 @@
+//! The official client libraries, unmodified, drive `angelia acp` on the real Claude Code with a
+//! scripted model. What they do is in `tests/clients/acp`.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use angelia_testkit::{model_server::ModelServer, programs::workspace, real::RealClaude};
+
+use crate::{
+    agents,
+    stage::{ANGELIA, Machine, Ran, Running, until},
+};
+
+/// A red square of eight pixels.
+const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGM4oaGBFTEMLQkA\
+    gl1GAWqNFmsAAAAASUVORK5CYII=";
+
+/// For a whole script.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+struct Bench {
+    machine: Machine,
+    server: ModelServer,
+}
+
+impl Bench {
+    fn new(claude: &RealClaude) -> Self {
+        let server = ModelServer::start().unwrap();
+        let machine = Machine::with_shell();
+        let run = machine.place.root().join("run");
+        machine.configure(&format!(
+            "profiles:
+  default:
+    executor: claude
+    warm: 0
+    binary: {}
+    env:
+      ANTHROPIC_BASE_URL: {}
+      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests
+      XDG_RUNTIME_DIR: {}
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
+      CLAUDE_CODE_MAX_RETRIES: '1'
+      DISABLE_TELEMETRY: '1'
+      DISABLE_AUTOUPDATER: '1'
+      DISABLE_ERROR_REPORTING: '1'
+",
+            claude.path.display(),
+            server.base_url(),
+            run.display()
+        ));
+        Self { machine, server }
+    }
+
+    /// Runs a script, scenario by scenario, to a good end.
+    #[track_caller]
+    fn run(&self, mut command: Command) {
+        command
+            .env("ANGELIA", ANGELIA)
+            .env("ANGELIA_PNG", PNG)
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        let ran = patiently(Running::of(command, Stdio::null()));
+        assert!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
+        let asked = self.server.model_requests();
+        let saw = |part: &str| {
+            let bodies = asked
+                .iter()
+                .map(|request| String::from_utf8_lossy(&request.body));
+            bodies.into_iter().any(|body| body.contains(part))
+        };
+        assert!(saw(&PNG[..40]), "the model did not see the picture");
+        assert!(saw("the notes"), "the model did not see the resource");
+        until("no agent is left", || {
+            agents::marked(&self.machine).is_empty()
+        });
+    }
+
+    fn typescript(&self) {
+        let packages = workspace().join("target/npm/acp/node_modules");
+        assert!(packages.exists(), "run `cargo xtask setup` first");
+        // Node.js looks for packages beside the script, so the script is put beside the packages.
+        let folder = self.machine.place.root().join("javascript");
+        fs::create_dir(&folder).unwrap();
+        let script = folder.join("client.mjs");
+        fs::copy(scripts().join("client.mjs"), &script).unwrap();
+        std::os::unix::fs::symlink(packages, folder.join("node_modules")).unwrap();
+        let mut command = self.machine.program("node");
+        command.arg(script);
+        self.run(command);
+    }
+
+    fn python(&self) {
+        let python = workspace().join("target/python/acp/bin/python");
+        assert!(python.exists(), "run `cargo xtask setup` first");
+        let mut command = self.machine.program(python);
+        command.arg(scripts().join("client.py"));
+        self.run(command);
+    }
+}
+
+/// A whole script starts ten agents.
+fn patiently(mut running: Running) -> Ran {
+    let end = Instant::now() + PATIENCE;
+    while running.child.try_wait().unwrap().is_none() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(5));
+    }
+    running.wait()
+}
+
+fn scripts() -> PathBuf {
+    workspace().join("tests/clients/acp")
+}
+
+mod real_newest {
+    use serde_json::json;
+
+    use super::*;
+    use crate::editor::Editor;
+
+    /// The agent starts what the editor gives it, and only in that session.
+    #[test]
+    fn servers_of_the_editor_are_the_agents() {
+        let bench = Bench::new(&RealClaude::newest().unwrap());
+        let marker = bench.machine.work().join("started");
+        let server = json!({"name": "mine", "command": "/bin/sh", "env": [],
+            "args": ["-c", format!("echo started >> '{}'", marker.display())]});
+        let mut editor = Editor::open(&bench.machine);
+        let new = json!({"cwd": bench.machine.work(), "mcpServers": [server]});
+        let new = editor.call("session/new", new).unwrap();
+        editor
+            .prompt(new["sessionId"].as_str().unwrap(), "ECHO:hello")
+            .unwrap();
+        assert!(marker.exists());
+        fs::remove_file(&marker).unwrap();
+        let without = editor.session(&bench.machine);
+        editor.prompt(&without, "ECHO:hello").unwrap();
+        assert!(!marker.exists());
+    }
+
+    /// Whoever is not logged in is told so, in the protocol's words.
+    #[test]
+    fn without_a_login_a_prompt_asks_for_one() {
+        let bench = Bench::new(&RealClaude::newest().unwrap());
+        let config = bench.machine.home().join("config.yaml");
+        let text = fs::read_to_string(&config).unwrap();
+        let lines = text
+            .lines()
+            .filter(|line| !line.contains("ANTHROPIC_API_KEY"));
+        let without: Vec<_> = lines.collect();
+        fs::write(&config, without.join("\n")).unwrap();
+        let mut editor = Editor::open(&bench.machine);
+        let session = editor.session(&bench.machine);
+        let error = editor.prompt(&session, "ECHO:hello").unwrap_err();
+        assert_eq!(error["code"], -32000, "{error}");
+        let login = json!({"methodId": "agent-login"});
+        let error = editor.call("authenticate", login).unwrap_err();
+        assert_eq!(error["code"], -32000, "{error}");
+    }
+
+    #[test]
+    fn typescript() {
+        Bench::new(&RealClaude::newest().unwrap()).typescript();
+    }
+
+    #[test]
+    fn python() {
+        Bench::new(&RealClaude::newest().unwrap()).python();
+    }
+}
+
+mod real_oldest {
+    use super::*;
+
+    #[test]
+    fn typescript() {
+        Bench::new(&RealClaude::oldest().unwrap()).typescript();
+    }
+
+    #[test]
+    fn python() {
+        Bench::new(&RealClaude::oldest().unwrap()).python();
+    }
+}

@@ -1,0 +1,37 @@
+//! `angelia acp` as editors use it: a child that speaks ACP over its stdin and stdout. By hand on
+//! the demo agent, where every line it says is held against the protocol's own schema; and with
+//! the official client libraries on the real Claude Code, whose scripts are in `tests/clients`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/agents.rs"]
+mod agents;
+mod choosing;
+#[expect(dead_code, reason = "shared with the tests of the translator")]
+#[path = "../../../angelia-executors/tests/claude_translate/driver.rs"]
+mod claude_driver;
+#[expect(dead_code, reason = "shared with the tests of the translator")]
+#[path = "../../../angelia-executors/tests/codex_translate/driver.rs"]
+mod codex_driver;
+mod editor;
+mod ending;
+mod floods;
+mod libraries;
+mod prompts;
+mod recorded;
+mod schema;
+mod sessions;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/stage.rs"]
+mod stage;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/transcript.rs"]
+mod transcript;
+#[expect(dead_code, reason = "shared with the tests of the translators")]
+#[path = "../../../angelia-executors/tests/translated/mod.rs"]
+mod translated;

@@ -1,0 +1,56 @@
+//! A machine whose default profile runs an ACP agent.
+
+use std::collections::BTreeMap;
+
+use angelia_testkit::{acp_agents::AcpAgent, model_server::ModelServer};
+use serde_json::{Value, json};
+
+use crate::{agents::marked, stage::Machine, transcript::Transcript};
+
+pub(crate) struct Lab {
+    pub(crate) machine: Machine,
+    pub(crate) model: ModelServer,
+}
+
+impl Lab {
+    /// Everything the agent asks is allowed.
+    pub(crate) fn new(agent: impl FnOnce(&Machine, &str) -> AcpAgent) -> Self {
+        let mut machine = Machine::new();
+        let path = machine.place.environment();
+        let path = path.into_iter().find(|(name, _)| name == "PATH").unwrap().1;
+        machine.set("PATH", path);
+        let model = ModelServer::start().unwrap();
+        let agent = agent(&machine, &model.base_url());
+        let env: BTreeMap<String, String> = agent.env.into_iter().collect();
+        let profile = json!({"executor": "acp", "command": agent.command, "env": env,
+            "permissions": "unattended", "warm": 0});
+        machine.configure(&json!({"profiles": {"default": profile}}).to_string());
+        Self { machine, model }
+    }
+
+    #[track_caller]
+    pub(crate) fn turn(&self, prompt: &str) -> Transcript {
+        self.turn_of(&[prompt])
+    }
+
+    /// One turn; and nothing of it is left.
+    #[track_caller]
+    pub(crate) fn turn_of(&self, arguments: &[&str]) -> Transcript {
+        let turn = self.machine.turn(arguments);
+        assert_eq!(marked(&self.machine), [0_u32; 0], "{turn:#?}");
+        turn
+    }
+
+    /// A turn that calls one tool and then says so.
+    #[track_caller]
+    pub(crate) fn tool(&self, name: &str, input: &Value) -> Transcript {
+        let call = json!({"name": name, "input": input});
+        self.turn(&format!("TOOL:{call}:END ECHO:done"))
+    }
+
+    /// The last request the model got, as text.
+    pub(crate) fn told(&self) -> String {
+        let requests = self.model.model_requests();
+        requests.last().unwrap().json().to_string()
+    }
+}

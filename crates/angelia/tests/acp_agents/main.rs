@@ -1,0 +1,23 @@
+//! `angelia run` with `executor: acp`: real agents against scripted models on loopback, as far as they
+//! work offline, and `angelia acp` itself.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/agents.rs"]
+mod agents;
+mod lab;
+mod ourselves;
+mod real_claude_agent_acp;
+mod real_gemini;
+mod real_opencode;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/stage.rs"]
+mod stage;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/transcript.rs"]
+mod transcript;

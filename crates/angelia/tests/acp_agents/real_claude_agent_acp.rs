@@ -1,0 +1,47 @@
+//! Claude's adapter, with the Claude Code it brings along.
+
+use angelia_testkit::acp_agents::AcpAgent;
+use serde_json::json;
+
+use crate::lab::Lab;
+
+fn lab() -> Lab {
+    Lab::new(|machine, url| AcpAgent::claude_with_key(&machine.place, url).unwrap())
+}
+
+#[test]
+fn words_and_a_conversation_that_goes_on() {
+    let lab = lab();
+    let first = lab.turn("ECHO:the first words");
+    assert_eq!(first.completed().text(), "the first words");
+    assert_eq!(first.first("turn.started")["executor"], "acp");
+    let second = lab.turn_of(&["-s", first.session(), "ECHO:the second words"]);
+    assert_eq!(second.completed().text(), "the second words");
+    assert_eq!(second.first("turn.started")["resumed"], true);
+    assert!(lab.told().contains("the first words"));
+    assert!(second.of_type("notice").is_empty(), "{second:#?}");
+}
+
+#[test]
+fn a_tool_runs_and_money_is_counted() {
+    let lab = lab();
+    let input = json!({"command": "mkdir made", "description": "a test"});
+    let turn = lab.tool("Bash", &input);
+    assert!(turn.completed().text().ends_with("done"), "{turn:#?}");
+    assert!(lab.machine.work().join("made").is_dir());
+    let started = turn.first("tool.started");
+    assert_eq!(
+        (&started["name"], &started["class"]),
+        (&json!("Bash"), &json!("execute"))
+    );
+    assert_eq!(started["title"], "mkdir made");
+    assert_eq!(turn.first("tool.finished")["ok"], true);
+    assert!(turn.end()["usage"]["cost_usd"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn without_a_login_it_says_so() {
+    let lab = Lab::new(|machine, url| AcpAgent::claude(&machine.place, url).unwrap());
+    let ran = lab.machine.angelia(&["run", "hello"]);
+    ran.is(77).complains("log in");
+}

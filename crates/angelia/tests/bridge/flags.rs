@@ -1,0 +1,220 @@
+//! B18 to B20: what the flags mean, and that a request may say otherwise.
+
+use std::fs;
+
+use angelia_testkit::programs;
+use serde_json::json;
+
+use crate::{
+    host::{Host, NATIVE, ended, of_type, refused, types},
+    stage::Machine,
+};
+
+#[test]
+fn b18_the_model_and_the_profile_are_defaults() {
+    let machine = Machine::new();
+    machine.configure("profiles: {default: {executor: parrot}, other: {executor: parrot}}");
+    let mut host = Host::start(&machine, &["--model", "m1", "--profile", "other"]);
+    let events = host.run("r", "s", "hello");
+    assert_eq!(
+        (&events[0]["model"], &events[0]["profile"]),
+        (&json!("m1"), &json!("other"))
+    );
+    let own = json!({"model": "m2", "profile": "default"});
+    let events = host.run_with("r", "s2", "hello", own);
+    assert_eq!(
+        (&events[0]["model"], &events[0]["profile"]),
+        (&json!("m2"), &json!("default"))
+    );
+    // What a request asks of a session that has something else is refused.
+    let events = host.run_with("r", "s", "hello", json!({"model": "m2"}));
+    refused(&events, "session_differs");
+    host.quit();
+    // What only the flags say is told, and the session keeps what it has.
+    let mut host = Host::start(&machine, &["--model", "m3"]);
+    let events = host.run("r", "s", "hello");
+    assert_eq!(events[0]["model"], "m1");
+    assert_eq!(events[1]["code"], "session_keeps", "{events:#?}");
+    ended(&events, "completed");
+    host.quit();
+}
+
+#[test]
+fn b18_an_address_and_a_key_are_refused_with_a_reason() {
+    let machine = Machine::new();
+    for flag in ["--base-url", "--api-key"] {
+        let ran = machine.angelia(&["bridge", flag, "something"]);
+        ran.is(2)
+            .complains(flag)
+            .complains("its own login")
+            .complains("env");
+        assert_eq!(ran.stdout, "");
+    }
+    // Some hosts always pass them.
+    machine
+        .angelia(&["bridge", "--base-url", "", "--api-key", ""])
+        .is(0);
+}
+
+#[test]
+fn b18_iterations_are_tool_calls_and_end_a_run_as_partial() {
+    let machine = Machine::new();
+    let mut host = Host::start(&machine, &["--max-iterations", "3"]);
+    let events = host.run("r", "s", "said\n!tool A\n!tool B\n!tool C\n!tool D 60000");
+    let end = ended(&events, "partial");
+    assert_eq!(end["reason"], "budget_tool_count");
+    assert!(
+        of_type(&events, "notice")
+            .iter()
+            .all(|notice| notice["code"] != "resumed")
+    );
+    host.quit();
+    machine.angelia(&["bridge", "--max-iterations", "0"]).is(2);
+}
+
+#[test]
+fn b18_disabled_tools_are_refused_without_asking() {
+    let machine = Machine::new();
+    let mut host = Host::start(&machine, &["--disabled-toolsets", "Edit, Bash(rm *)"]);
+    let events = host.run("r", "s", "!ask rm x");
+    assert!(
+        of_type(&events, "approval_requested").is_empty(),
+        "{events:#?}"
+    );
+    let end = ended(&events, "completed");
+    assert!(
+        end["response"]
+            .as_str()
+            .unwrap()
+            .contains("disallowed_tools"),
+        "{end}"
+    );
+    host.quit();
+    machine
+        .angelia(&["bridge", "--disabled-toolsets", "Bash("])
+        .is(2)
+        .complains("not a tool pattern");
+}
+
+#[test]
+fn b18_toolsets_reach_the_agent() {
+    let mut machine = Machine::with_shell();
+    let log = machine.place.root().join("log");
+    machine.set("FAKE_CLI_LOG", &log);
+    let fake = programs::fake_cli().unwrap();
+    machine.configure(&format!(
+        "profiles: {{default: {{executor: claude, warm: 0, env_pass: [FAKE_CLI_LOG], binary: {}}}}}",
+        fake.display()
+    ));
+    for (toolsets, wanted) in [("Bash, Read", "Bash,Read"), ("none", "")] {
+        let mut host = Host::start(&machine, &["--toolsets", toolsets, "--once"]);
+        ended(&host.run("r", toolsets, "ECHO:hi"), "completed");
+        assert_eq!(host.end().code, Some(0));
+        let logged = fs::read_to_string(&log).unwrap();
+        let mut arguments = logged.lines().filter(|line| line.contains("--tools"));
+        let last = arguments.next_back().unwrap_or_else(|| panic!("{logged}"));
+        assert!(last.contains(&format!(r#""--tools","{wanted}""#)), "{last}");
+    }
+}
+
+#[test]
+fn b19_verbose_logs_to_stderr_only() {
+    let machine = Machine::new();
+    let mut host = Host::start(&machine, &["--verbose"]);
+    ended(&host.run("r", "s", "hello secret words"), "completed");
+    let end = host.quit();
+    assert!(end.stderr.contains("INFO"), "{end:?}");
+    assert!(!end.stderr.contains("secret words"), "{end:?}");
+}
+
+#[test]
+fn b19_the_clocks_of_the_stream_can_be_set() {
+    let machine = Machine::new();
+    let mut host = Host::start(&machine, &["--stream-timeout", "1"]);
+    let events = host.run("r", "s", "!hang");
+    let end = ended(&events, "failed");
+    assert_eq!(end["error"]["kind"], "timeout");
+    let message = end["error"].to_string();
+    assert!(message.contains("inter_event_silence_timeout"), "{message}");
+    host.quit();
+    let mut host = Host::start(&machine, &["--timeout", "2s"]);
+    let events = host.run("r", "s2", "!words 10000 5");
+    let end = ended(&events, "failed");
+    assert_eq!(end["error"]["kind"], "timeout");
+    assert!(end["response"].as_str().unwrap().contains("word1"));
+    host.quit();
+    machine
+        .angelia(&["bridge", "--stream-timeout", "0"])
+        .is(2)
+        .complains("switched off");
+    machine
+        .angelia(&["bridge", "--first-event-timeout", "soon"])
+        .is(2)
+        .complains("90s");
+}
+
+#[test]
+fn b19_an_agent_that_says_nothing_is_given_up() {
+    let mut machine = Machine::with_shell();
+    machine.set("FAKE_CLI_START_MS", "60000");
+    let fake = programs::fake_cli().unwrap();
+    machine.configure(&format!(
+        "profiles: {{default: {{executor: claude, warm: 0, env_pass: ['FAKE_CLI_*'], binary: {}}}}}",
+        fake.display()
+    ));
+    let mut host = Host::start(&machine, &["--first-event-timeout", "1"]);
+    let events = host.run("r", "s", "hello");
+    let end = ended(&events, "failed");
+    assert_eq!(end["error"]["kind"], "timeout", "{end}");
+    host.quit();
+}
+
+#[test]
+fn b20_the_switches_are_defaults_that_a_request_may_override() {
+    let machine = Machine::new();
+    let kinds = |flags: &[&str], more: serde_json::Value| {
+        let mut host = Host::start(&machine, flags);
+        let prompt = "!words 12";
+        let events = host.run_with("r", "s", prompt, more);
+        ended(&events, "completed");
+        let deltas = of_type(&events, "assistant_delta").len();
+        host.quit();
+        deltas
+    };
+    let sized: Vec<&str> = vec!["--assistant-delta", "--assistant-delta-chunk-size", "10"];
+    let text =
+        "word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11 word12 ".to_owned();
+    let cut = text.trim().len().div_ceil(10);
+    assert_eq!(kinds(&[], json!({})), 0);
+    assert_eq!(kinds(&sized, json!({})), cut);
+    assert_eq!(kinds(&sized, json!({"assistant_delta": false})), 0);
+    assert_eq!(
+        kinds(
+            &["--assistant-delta-chunk-size", "10"],
+            json!({"assistant_delta": true})
+        ),
+        cut
+    );
+    assert_eq!(kinds(&NATIVE, json!({})), 12);
+    assert_eq!(kinds(&NATIVE, json!({"assistant_delta": true})), 12);
+    assert_eq!(kinds(&NATIVE, json!({"native_stream": false})), 0);
+    assert_eq!(kinds(&["--native-stream"], json!({})), 0);
+    let native = json!({"native_stream": true, "native_assistant_delta": true});
+    assert_eq!(kinds(&sized, native), 12);
+    let both = [&NATIVE[..], &sized].concat();
+    assert_eq!(kinds(&both, json!({})), 12, "never both");
+    assert_eq!(kinds(&both, json!({"native_assistant_delta": false})), cut);
+}
+
+#[test]
+fn the_schema_is_printed() {
+    let machine = Machine::new();
+    let ran = machine.angelia(&["bridge", "--schema"]);
+    ran.is(0);
+    let schema: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(schema["$defs"]["Request"].is_object(), "{schema}");
+    assert!(schema["$defs"]["Event"].is_object(), "{schema}");
+    let mut host = Host::start(&machine, &[]);
+    assert_eq!(types(&host.run("r", "s", "hello"))[0], "run_started");
+    host.quit();
+}

@@ -1,0 +1,31 @@
+//! `angelia bridge` as host applications use it: JSON on stdin and stdout, in a home of its own,
+//! offline.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/agents.rs"]
+mod agents;
+mod approvals;
+mod bad_input;
+mod checklist;
+mod daemon;
+mod ending;
+mod examples;
+mod flags;
+mod host;
+mod much;
+mod once;
+mod order;
+mod owners;
+mod real_claude;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/stage.rs"]
+mod stage;
+#[expect(dead_code, reason = "shared with the tests of the commands")]
+#[path = "../cli/transcript.rs"]
+mod transcript;

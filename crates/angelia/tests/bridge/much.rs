@@ -1,0 +1,202 @@
+//! Much at once: large prompts and answers, many requests, and hosts that do not read. Nothing is
+//! lost, nothing stalls, and the bridge's own memory is bounded: 64 MiB for itself and what waits
+//! to be read, and for a turn that is under way so many times its text.
+
+use std::fs;
+
+use angelia_testkit::programs;
+use serde_json::{Value, json};
+
+use crate::{
+    host::{Host, NATIVE, ended, joined, of_type, response, run, types},
+    stage::{DEADLINE, Machine, until},
+};
+
+const MIB: u64 = 1 << 20;
+
+/// What a bridge takes that does nothing in particular.
+const FOR_ITSELF: u64 = 64 * MIB;
+
+/// The most memory that the bridge has had.
+fn peak(host: &Host) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", host.pid())).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib * 1024
+}
+
+#[test]
+fn a_prompt_of_a_megabyte_arrives_whole() {
+    let machine = Machine::new();
+    let mut host = Host::start(&machine, &[]);
+    let prompt = "0123456789abcde\n".repeat(1 << 16);
+    let events = host.run("r", "s", &prompt);
+    let end = ended(&events, "completed");
+    assert_eq!(end["messages"][0]["content"], prompt);
+    assert!(
+        response(&events).contains("bytes more"),
+        "it was heard to its end"
+    );
+    assert!(peak(&host) < FOR_ITSELF + 32 * MIB, "{}", peak(&host));
+    host.quit();
+}
+
+/// The instant stand-in for the agent, which can say very much.
+fn talkative() -> Machine {
+    let machine = Machine::with_shell();
+    let fake = programs::fake_cli().unwrap();
+    machine.configure(&format!(
+        "profiles: {{default: {{executor: claude, warm: 0, binary: {}}}}}",
+        fake.display()
+    ));
+    machine
+}
+
+/// Runs a turn whose answer has so many bytes, and looks at what it takes.
+fn tells(size: usize, flags: &[&str]) {
+    let machine = talkative();
+    let mut host = Host::start(&machine, flags);
+    host.send(&run("r", "s", &format!("BIG:{size}")));
+    let mut in_pieces = 0;
+    let length = |event: &Value, field: &str| event[field].as_str().unwrap().len();
+    loop {
+        // A program that is not optimised takes its time for this.
+        let event = host.next_within(3 * DEADLINE);
+        match event["type"].as_str().unwrap() {
+            "assistant_delta" => in_pieces += length(&event, "text"),
+            "assistant_message" => assert_eq!(length(&event, "text"), size),
+            "final" => {
+                assert_eq!(length(&event, "response"), size);
+                break;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(in_pieces, size);
+    let bound = FOR_ITSELF + 12 * size as u64;
+    assert!(peak(&host) < bound, "{} MiB", peak(&host) / MIB);
+    host.quit();
+}
+
+#[test]
+fn an_answer_of_fifty_megabytes_is_told_whole() {
+    tells(50_000_000, &NATIVE);
+}
+
+#[test]
+fn a_large_answer_is_cut_as_it_is_written() {
+    tells(
+        8_000_000,
+        &["--assistant-delta", "--assistant-delta-chunk-size", "100"],
+    );
+}
+
+/// The words of a run that is much larger than what a pipe and the bridge hold.
+const MANY: usize = 100_000;
+
+fn statuses(machine: &Machine) -> Vec<String> {
+    let turns = machine.list("turns");
+    let statuses = turns.iter().map(|turn| turn["status"].as_str().unwrap());
+    statuses.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_host_that_does_not_read_stalls_nobody_and_loses_nothing() {
+    let machine = Machine::new();
+    let mut host = Host::unread(&machine, &NATIVE);
+    host.send(&run("r", "s", &format!("!words {MANY}")));
+    until("the turn ends though nobody reads", || {
+        statuses(&machine) == ["completed"]
+    });
+    // Other sessions go on too.
+    host.send(&run("r2", "s2", "hello"));
+    until("so does another", || {
+        statuses(&machine) == ["completed", "completed"]
+    });
+    assert!(
+        peak(&host) < FOR_ITSELF + 64 * MIB,
+        "{} MiB",
+        peak(&host) / MIB
+    );
+    host.read();
+    let mut events = host.until_type("final");
+    events.extend(host.until_type("final"));
+    let (one, other): (Vec<_>, Vec<_>) = events
+        .into_iter()
+        .partition(|event| event["request_id"] == "r");
+    ended(&one, "completed");
+    ended(&other, "completed");
+    assert_eq!(of_type(&one, "assistant_delta").len(), MANY);
+    assert_eq!(joined(&one, "assistant_delta"), response(&one));
+    host.quit();
+}
+
+#[test]
+fn a_host_that_does_not_read_can_interrupt() {
+    let machine = Machine::new();
+    let mut host = Host::unread(&machine, &NATIVE);
+    host.send(&run("r", "s", &format!("!words {MANY}\n!tool Wait\n!hang")));
+    until("it is told more than can wait", || {
+        statuses(&machine) == ["running"]
+    });
+    host.send(&json!({"type": "interrupt", "session_id": "s"}));
+    until("it is interrupted", || {
+        statuses(&machine) == ["interrupted"]
+    });
+    host.read();
+    let events = host.until_type("final");
+    ended(&events, "interrupted");
+    assert_eq!(of_type(&events, "interrupt_ack").len(), 1);
+    host.quit();
+}
+
+#[test]
+fn a_thousand_requests_at_once_are_all_answered() {
+    let machine = Machine::new();
+    let mut host = Host::start(&machine, &[]);
+    let mut lines = Vec::new();
+    for n in 0..1000 {
+        let request = match n % 10 {
+            // A hundred sessions, and three more runs for each of them.
+            0 => run(&n.to_string(), &format!("s{n}"), "!words 20 5"),
+            1..=3 => run(&n.to_string(), &format!("s{}", n - n % 10), "again"),
+            4 => json!({"type": "nonsense", "request_id": n.to_string()}),
+            _ => json!({"type": "ping", "request_id": n.to_string()}),
+        };
+        lines.extend_from_slice(format!("{request}\n").as_bytes());
+    }
+    let writing = host.write_aside(lines);
+    let mut answers = vec![Vec::new(); 1000];
+    for _ in 0..1000 {
+        let event = host
+            .until(|event| {
+                let kind = event["type"].as_str().unwrap();
+                ["final", "error", "pong"].contains(&kind)
+            })
+            .pop()
+            .unwrap();
+        let number: usize = event["request_id"].as_str().unwrap().parse().unwrap();
+        answers[number].push(event);
+    }
+    for (n, answers) in answers.iter().enumerate() {
+        assert_eq!(answers.len(), 1, "{n}: {answers:?}");
+        let answer = &answers[0];
+        match n % 10 {
+            0 => drop(ended(answers, "completed")),
+            1..=3 => assert_eq!(answer["code"], "session_busy", "{answer}"),
+            4 => assert_eq!(answer["code"], "unknown_type", "{answer}"),
+            _ => assert_eq!(answer["type"], "pong", "{answer}"),
+        }
+    }
+    assert!(
+        peak(&host) < FOR_ITSELF + 64 * MIB,
+        "{} MiB",
+        peak(&host) / MIB
+    );
+    host.take_back(writing.join().unwrap());
+    let end = host.quit();
+    assert_eq!(types(&end.events), ["shutdown_ack"]);
+}

@@ -1,0 +1,97 @@
+//! B13: the order of events follows from the turn alone.
+
+use serde_json::Value;
+
+use crate::{
+    host::{Host, NATIVE},
+    stage::Machine,
+};
+
+const RUNS: usize = 100;
+const PROMPT: &str = "first\n!think a little\n!tool Read\n!words 7\n!tool Edit\n!ask rm x\n\
+    !question\nlast 🇫🇷";
+
+/// Without what differs from run to run: identifiers, the time, and what is hashed of paths.
+fn normal(events: &[Value]) -> String {
+    let mut text = String::new();
+    let mut names: Vec<String> = Vec::new();
+    for event in events {
+        let mut event = event.clone();
+        hide(&mut event, &mut names);
+        text.push_str(&event.to_string());
+        text.push('\n');
+    }
+    text
+}
+
+/// Identifiers become numbers, in the order in which they come.
+fn hide(value: &mut Value, names: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                match value {
+                    Value::String(text) if name.ends_with("_id") => {
+                        let known = names.iter().position(|known| known == text);
+                        let number = known.unwrap_or_else(|| {
+                            names.push(text.clone());
+                            names.len() - 1
+                        });
+                        *text = format!("id {number}");
+                    }
+                    Value::String(text) if name.ends_with("_at") => text.clear(),
+                    Value::Null if name == "model" => *value = "parrot".into(),
+                    value => hide(value, names),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| hide(value, names)),
+        _ => {}
+    }
+}
+
+/// One run, whose questions are answered.
+fn played(host: &mut Host, number: usize) -> String {
+    let request_id = format!("r{number}");
+    let session = format!("s{}", number % 10);
+    host.send(&crate::host::run(&request_id, &session, PROMPT));
+    let mut events = Vec::new();
+    loop {
+        let event = host.next();
+        match event["type"].as_str().unwrap() {
+            "approval_requested" => {
+                let mut answer = serde_json::json!({"type": "approve", "verdict": "once",
+                    "approval_id": event["approval_id"]});
+                if event["kind"] == "question" {
+                    let question = event["questions"][0]["text"].as_str().unwrap();
+                    answer["answers"] = serde_json::json!({question: "Green"});
+                }
+                host.send(&answer);
+                events.push(event);
+            }
+            "final" => {
+                events.push(event);
+                return normal(&events);
+            }
+            _ => events.push(event),
+        }
+    }
+}
+
+#[test]
+fn b13_a_hundred_runs_tell_the_same_in_every_mode() {
+    let modes: [&[&str]; 3] = [&NATIVE, &["--assistant-delta"], &[]];
+    for flags in modes {
+        let machine = Machine::new();
+        let mut host = Host::start(&machine, flags);
+        let first = played(&mut host, 0);
+        assert!(first.contains("Green") && first.contains("rm x"), "{first}");
+        for number in 1..RUNS {
+            let again = played(&mut host, number);
+            assert!(
+                again == first,
+                "run {number} of {flags:?}:\n{again}\n--- not\n{first}"
+            );
+        }
+        host.quit();
+    }
+}

@@ -1,0 +1,188 @@
+//! The bridge on the real Claude Code, oldest and newest, with a scripted model.
+
+use angelia_testkit::{model_server::ModelServer, real::RealClaude};
+use serde_json::{Value, json};
+
+use crate::{
+    host::{Host, NATIVE, ended, joined, of_type, response, run},
+    stage::Machine,
+};
+
+struct Lab {
+    machine: Machine,
+    server: ModelServer,
+}
+
+impl Lab {
+    fn new(claude: &RealClaude) -> Self {
+        let machine = Machine::with_shell();
+        let server = ModelServer::start().unwrap();
+        machine.configure(&format!(
+            "profiles:
+  default:
+    executor: claude
+    warm: 0
+    binary: {}
+    env:
+      ANTHROPIC_BASE_URL: {}
+      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests
+      XDG_RUNTIME_DIR: {}
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
+      CLAUDE_CODE_MAX_RETRIES: '1'
+      DISABLE_TELEMETRY: '1'
+      DISABLE_AUTOUPDATER: '1'
+      DISABLE_ERROR_REPORTING: '1'
+",
+            claude.path.display(),
+            server.base_url(),
+            machine.place.root().join("run").display()
+        ));
+        Self { machine, server }
+    }
+
+    /// The model's last request.
+    fn asked(&self) -> Value {
+        self.server.model_requests().pop().unwrap().json()
+    }
+}
+
+/// Runs a test on both versions.
+#[expect(clippy::print_stderr, reason = "a failure has to say on which version")]
+fn on_both(test: impl Fn(&Lab)) {
+    for claude in RealClaude::all().unwrap() {
+        eprintln!("--- Claude Code {}", claude.version);
+        test(&Lab::new(&claude));
+    }
+}
+
+fn bash(command: &str) -> String {
+    let input = json!({"command": command, "description": "a test's command"});
+    format!("TOOL:{}:END", json!({"name": "Bash", "input": input}))
+}
+
+#[test]
+fn real_b02_b06_a_conversation_goes_on_in_a_later_process() {
+    on_both(|lab| {
+        let mut host = Host::start(&lab.machine, &["--model", "sonnet"]);
+        let events = host.run("r1", "s", "the number is 41 ECHO:noted");
+        assert_eq!(response(&events), "noted");
+        let end = ended(&events, "completed");
+        assert!(end["usage"]["output_tokens"].as_u64().unwrap() > 0, "{end}");
+        assert_eq!(end["api_calls"], 1);
+        host.quit();
+        let mut host = Host::start(&lab.machine, &[]);
+        let events = host.run("r2", "s", "and now? ECHO:still");
+        assert_eq!(response(&events), "still");
+        host.quit();
+        let asked = lab.asked();
+        let history = asked["messages"].to_string();
+        assert!(history.contains("the number is 41"), "{history}");
+        let model = asked["model"].as_str().unwrap();
+        assert!(model.contains("sonnet"), "{model}");
+    });
+}
+
+#[test]
+fn real_b09_b12_deltas_are_the_models_own() {
+    on_both(|lab| {
+        let mut host = Host::start(&lab.machine, &NATIVE);
+        let events = host.run("r", "s", "WORDS:20:5");
+        ended(&events, "completed");
+        assert_eq!(of_type(&events, "assistant_delta").len(), 20, "{events:#?}");
+        assert_eq!(
+            joined(&events, "assistant_delta").trim(),
+            response(&events).trim()
+        );
+        let synthetic = json!({"native_stream": false, "assistant_delta": true});
+        let events = host.run_with("r", "s2", "WORDS:20", synthetic);
+        let message = of_type(&events, "assistant_message")[0]["text"]
+            .as_str()
+            .unwrap();
+        assert_eq!(joined(&events, "assistant_delta"), message);
+        host.quit();
+    });
+}
+
+#[test]
+fn real_b14_approvals_let_a_tool_run_or_not() {
+    on_both(|lab| {
+        let mut host = Host::start(&lab.machine, &[]);
+        for (verdict, ok) in [("once", true), ("deny", false)] {
+            let file = lab.machine.work().join(verdict);
+            let command = format!("touch '{}'", file.display());
+            host.send(&run("r", verdict, &bash(&command)));
+            let asked = host.until_type("approval_requested").pop().unwrap();
+            assert_eq!(asked["kind"], "tool");
+            assert!(
+                asked["title"].as_str().unwrap().contains("touch"),
+                "{asked}"
+            );
+            let id = &asked["approval_id"];
+            host.send(&json!({"type": "approve", "approval_id": id, "verdict": verdict}));
+            let events = host.until_type("final");
+            let end = ended(&events, "completed");
+            assert_eq!(end["api_calls"], 2, "{end}");
+            let finished = of_type(&events, "tool_finished");
+            assert_eq!(finished[0]["ok"], ok, "{events:#?}");
+            assert_eq!(file.exists(), ok);
+        }
+        host.quit();
+    });
+}
+
+#[test]
+fn real_b04_an_interrupted_conversation_goes_on() {
+    on_both(|lab| {
+        let mut host = Host::start(&lab.machine, &NATIVE);
+        host.send(&run("r", "s", "WORDS:1000:50"));
+        host.until_type("assistant_delta");
+        host.send(&json!({"type": "interrupt", "session_id": "s", "message": "stop"}));
+        let events = host.until_type("final");
+        let end = ended(&events, "interrupted");
+        assert_eq!(end["interrupt_message"], "stop");
+        assert_eq!(of_type(&events, "interrupt_ack").len(), 1);
+        let events = host.run("r2", "s", "ECHO:goes on");
+        ended(&events, "completed");
+        assert_eq!(response(&events), "goes on");
+        host.quit();
+    });
+}
+
+#[test]
+fn real_b18_flags_reach_the_program() {
+    on_both(|lab| {
+        let flags = [
+            "--toolsets",
+            "Read,Glob",
+            "--model",
+            "haiku",
+            "--max-iterations",
+            "2",
+        ];
+        let mut host = Host::start(&lab.machine, &flags);
+        ended(&host.run("r", "s", "ECHO:hi"), "completed");
+        host.quit();
+        let asked = lab.asked();
+        let tools = asked["tools"].as_array().unwrap().iter();
+        let mut tools: Vec<_> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
+        tools.retain(|name| ["Bash", "Read", "Glob", "Edit", "Write"].contains(name));
+        tools.sort_unstable();
+        assert_eq!(tools, ["Glob", "Read"]);
+        assert!(
+            asked["model"].as_str().unwrap().contains("haiku"),
+            "{}",
+            asked["model"]
+        );
+    });
+}
+
+#[test]
+fn real_b15_a_failure_of_the_model_is_told() {
+    on_both(|lab| {
+        let mut host = Host::start(&lab.machine, &[]);
+        let events = host.run("r", "s", "STATUS:401");
+        let end = ended(&events, "failed");
+        assert_eq!(end["error"]["kind"], "auth", "{end}");
+        host.quit();
+    });
+}

@@ -1,0 +1,133 @@
+//! A machine with a Codex: the real one with a scripted model, or a script that says what is asked first.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::PathBuf,
+};
+
+use angelia_testkit::{
+    codex_home::{self, KEY, Login},
+    model_server::ModelServer,
+    real::RealCodex,
+};
+
+use crate::{
+    agents,
+    stage::{Machine, Running, Serving, until},
+};
+
+/// What is in front of every configuration here.
+fn configuration(more: &str) -> String {
+    format!("executors: {{codex: {{warm: 0, env: {{{KEY}: dummy}}}}}}\n{more}")
+}
+
+/// A machine on which `codex` is found, and nothing else but a shell.
+fn with_program(put: impl FnOnce(PathBuf)) -> Machine {
+    let mut machine = Machine::with_shell();
+    let bin = machine.place.root().join("bin");
+    fs::create_dir(&bin).unwrap();
+    put(bin.join("codex"));
+    machine.set("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    machine
+}
+
+/// A Codex that only says its version and who is logged in.
+pub(crate) fn pretended(version: &str) -> Machine {
+    with_program(|path| {
+        let script = format!(
+            "#!/bin/sh\ncase \"$1\" in\n--version) echo codex-cli {version};;\n\
+             login) echo Logged in using ChatGPT >&2;;\n*) exit 1;;\nesac\n"
+        );
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    })
+}
+
+/// Codex's own configuration, where nothing else is said.
+pub(crate) fn config(machine: &Machine) -> PathBuf {
+    machine.place.home().join(".codex/config.toml")
+}
+
+/// The real one, and a model whose answers the prompts script.
+pub(crate) struct Lab {
+    pub(crate) machine: Machine,
+    pub(crate) server: ModelServer,
+    pub(crate) codex: RealCodex,
+}
+
+impl Lab {
+    /// `ours` is added to our configuration, `theirs` to Codex's.
+    pub(crate) fn new(ours: &str, theirs: &str) -> Self {
+        let codex = RealCodex::find().unwrap();
+        let machine = with_program(|path| symlink(&codex.path, path).unwrap());
+        let server = ModelServer::start().unwrap();
+        let home = machine.place.home().join(".codex");
+        codex_home::make(home, &server.base_url(), Login::Key, theirs).unwrap();
+        machine.configure(&configuration(ours));
+        Self {
+            machine,
+            server,
+            codex,
+        }
+    }
+
+    pub(crate) fn config(&self) -> String {
+        fs::read_to_string(config(&self.machine)).unwrap()
+    }
+
+    /// Codex itself, in the home that we also use.
+    pub(crate) fn codex(&self, arguments: &[&str]) -> Running {
+        let mut command = self.machine.program(&self.codex.path);
+        command.args(arguments).env(KEY, "dummy");
+        Running::of(command, std::process::Stdio::null())
+    }
+}
+
+/// With a daemon in front of it.
+pub(crate) struct Bench {
+    pub(crate) lab: Lab,
+    serving: Serving,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with("")
+    }
+
+    pub(crate) fn with(theirs: &str) -> Self {
+        let lab = Lab::new("", theirs);
+        let serving = lab.machine.serve();
+        Self { lab, serving }
+    }
+
+    /// Where clients go.
+    pub(crate) fn url(&self) -> String {
+        let address = fs::read_to_string(self.lab.machine.home().join("run/http.addr")).unwrap();
+        format!("http://{}", address.trim())
+    }
+
+    /// The owner's token: clients take it for an API key.
+    pub(crate) fn key(&self) -> String {
+        let token = fs::read_to_string(self.lab.machine.home().join("token")).unwrap();
+        token.trim().to_owned()
+    }
+
+    /// What the model was sent, as text.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        let requests = self.lab.server.model_requests();
+        let bodies = requests.iter();
+        bodies
+            .map(|request| String::from_utf8_lossy(&request.body).into_owned())
+            .collect()
+    }
+
+    /// Ends the daemon; nothing stays behind.
+    #[track_caller]
+    pub(crate) fn end(self) {
+        self.serving.stop().is(0);
+        until("no agent is left", || {
+            agents::marked(&self.lab.machine).is_empty()
+        });
+    }
+}

@@ -1,0 +1,87 @@
+//! `codex/…` models in all three dialects: answers, streams, conversations.
+
+use serde_json::json;
+
+use crate::{
+    bench::Bench,
+    dialects::{ALL, Dialect},
+};
+
+#[test]
+fn real_answers_streams_and_conversations_in_every_dialect() {
+    let bench = Bench::new();
+    for dialect in ALL {
+        let before = bench.asked().len();
+        let first = vec![Dialect::user(&format!("{dialect:?} ECHO:one"))];
+        let answer = dialect.post(&bench, &dialect.request(&first));
+        assert_eq!(dialect.text(&answer), "one", "{dialect:?}");
+        let session = answer.session().to_owned();
+
+        // The second turn brings the first, and only what is new is said.
+        let mut told = first.clone();
+        told.extend(dialect.said(&answer));
+        told.push(Dialect::user("ECHO:two"));
+        let answer = dialect.post(&bench, &dialect.request(&told));
+        assert_eq!(dialect.text(&answer), "two", "{dialect:?}");
+        assert_eq!(answer.session(), session, "{dialect:?}");
+
+        // And the third, as a stream.
+        told.extend(dialect.said(&answer));
+        told.push(Dialect::user("WORDS:5"));
+        let mut request = dialect.request(&told);
+        request["stream"] = json!(true);
+        let answer = dialect.post(&bench, &request);
+        assert_eq!(dialect.streamed(&answer), "w0 w1 w2 w3 w4 ", "{dialect:?}");
+        assert_eq!(answer.session(), session, "{dialect:?}");
+        let asked = bench.asked();
+        assert_eq!(asked.len(), before + 3, "one model request for each turn");
+        for said in ["ECHO:one", "one", "ECHO:two", "two", "WORDS:5"] {
+            assert!(asked.last().unwrap().contains(said), "{dialect:?} {said}");
+        }
+    }
+    bench.end();
+}
+
+/// What the caller says is the whole prompt, and a history that nobody knows is carried.
+#[test]
+fn real_the_callers_prompt_and_history_are_all_there_is() {
+    let bench = Bench::with("developer_instructions = \"MARK-OF-THE-OWNER\"\n");
+    let request = json!({"model": "codex/gpt-5.5", "max_tokens": 100, "system": "ONLY-PROMPT",
+    "messages": [
+        {"role": "user", "content": "carried question"},
+        {"role": "assistant", "content": "carried answer"},
+        {"role": "user", "content": "ECHO:new"},
+    ]});
+    let answer = Dialect::Messages.post(&bench, &request);
+    assert_eq!(answer.text(), "new");
+    let asked = bench.asked();
+    let request: serde_json::Value = serde_json::from_str(&asked[0]).unwrap();
+    let input = request["input"].as_array().unwrap();
+    let roles: Vec<&str> = input
+        .iter()
+        .filter(|item| item["type"] == "message")
+        .filter(|item| {
+            let text = item["content"].to_string();
+            text.contains("carried") || text.contains("ECHO")
+        })
+        .map(|item| item["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["user", "assistant", "user"], "{request:#}");
+    assert!(asked[0].contains("ONLY-PROMPT"));
+    bench.end();
+}
+
+#[test]
+fn real_what_the_model_refuses_is_an_error_of_the_dialect() {
+    let bench = Bench::new();
+    for dialect in ALL {
+        let told = [Dialect::user(&format!("STATUS:400 ECHO:no {dialect:?}"))];
+        let answer = dialect.post(&bench, &dialect.request(&told));
+        assert!(answer.status >= 400, "{answer:?}");
+        let error = answer.body["error"].to_string();
+        assert!(error.contains("no "), "{answer:?}");
+        let again = dialect.post(&bench, &dialect.request(&[Dialect::user("ECHO:on")]));
+        assert_eq!(dialect.text(&again), "on");
+    }
+    bench.end();
+}

@@ -1,0 +1,90 @@
+//! Clients that go away in the middle.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::{
+    agents::{command_line, marked},
+    client,
+    stage::{Machine, until, within},
+};
+
+fn machine() -> Machine {
+    let machine = Machine::new();
+    machine.configure(
+        "profiles:\n  default: {executor: parrot, delegate_to: [helper]}\n  helper: {executor: parrot, warm: 0}\n",
+    );
+    machine
+}
+
+fn hanging(machine: &Machine) -> crate::stage::Running {
+    let hangs = json!({
+        "call": "delegate",
+        "with": {"profile": "helper", "task": "said before\n!tool Look\n!hang"},
+    });
+    let client = client::start(machine, &[], &[hangs]);
+    until("the turn runs", || {
+        let turns = machine.list("turns");
+        turns.iter().any(|turn| turn["status"] == "running")
+    });
+    client
+}
+
+fn is_interrupted(machine: &Machine) -> bool {
+    let turns = machine.list("turns");
+    turns.len() == 1 && turns[0]["status"] == "interrupted"
+}
+
+#[test]
+fn a_client_that_is_killed_takes_its_turn_with_it() {
+    for daemon in [true, false] {
+        let machine = machine();
+        let _serving = daemon.then(|| machine.serve());
+        let client = hanging(&machine);
+        client.signal(Signal::KILL);
+        client.wait();
+        until("the turn is interrupted", || is_interrupted(&machine));
+        until("nothing is left", || marked(&machine).is_empty() || daemon);
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_takes_its_turn_with_it_too() {
+    let machine = machine();
+    let _serving = machine.serve();
+    let _client = hanging(&machine);
+    let server = server_pid(&machine);
+    kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
+    until("the turn is interrupted", || is_interrupted(&machine));
+}
+
+#[test]
+fn a_server_that_is_told_to_end_does_so_in_order() {
+    let machine = machine();
+    let _client = hanging(&machine);
+    let server = server_pid(&machine);
+    kill_process(Pid::from_raw(server).unwrap(), Signal::TERM).unwrap();
+    until("the turn is interrupted", || is_interrupted(&machine));
+    until("nothing is left", || marked(&machine).is_empty());
+    assert!(within(Duration::from_secs(30), || !is_alive(server)));
+}
+
+fn is_alive(pid: i32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/cmdline")).exists()
+        && !command_line(pid.unsigned_abs()).is_empty()
+}
+
+/// The `angelia mcp` that works in this machine's folder.
+fn server_pid(machine: &Machine) -> i32 {
+    let work = machine.work().canonicalize().unwrap();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let found = entries.filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let is_there = std::fs::read_link(entry.path().join("cwd")).ok()? == work;
+        let line = command_line(pid.unsigned_abs());
+        (is_there && line.contains("angelia mcp")).then_some(pid)
+    });
+    found.into_iter().next().unwrap()
+}

@@ -1,0 +1,55 @@
+//! Processes of agents that would rather be somebody else.
+
+use serde_json::{Value, json};
+
+use crate::{
+    agents::home_id,
+    client::{self, call},
+    stage::Machine,
+};
+
+fn steps() -> [Value; 4] {
+    [
+        call("delegate", &json!({"profile": "helper", "task": "x"})),
+        call("sessions_list", &json!({})),
+        call("approvals_pending", &json!({})),
+        call("bus_status", &json!({})),
+    ]
+}
+
+/// An agent whose session is not known may do nothing in anybody's name, whatever it calls itself.
+#[test]
+fn a_mark_that_belongs_to_no_session_opens_nothing() {
+    let mut machine = Machine::new();
+    machine.configure(
+        "profiles:\n  default: {executor: parrot, delegate_to: [helper]}\n  helper: {executor: parrot}\n",
+    );
+    machine
+        .angelia(&["run", "what nobody else should read"])
+        .is(0);
+    let own = format!("{}:owner:agent", home_id(&machine));
+    let marks = [own.as_str(), "another:owner:agent", "nonsense"];
+    for mark in marks {
+        machine.set("ANGELIA_AGENT", mark);
+        check(&client::run(&machine, &[], &steps()));
+    }
+    // Taking the mark off does not make it the owner's.
+    machine.set("ANGELIA_AGENT", "");
+    for mark in marks {
+        let client = client::start_unmarked(&machine, mark, &steps());
+        check(&client::finish(client, &steps()));
+    }
+    assert_eq!(machine.list("turns").len(), 1);
+    // A daemon that an agent started is nobody's.
+    machine.set("ANGELIA_AGENT", "released");
+    let owner = client::run(&machine, &[], &steps());
+    assert!(owner[0].works().contains("Parrot"));
+}
+
+#[track_caller]
+fn check(answers: &[client::Called]) {
+    for answer in &answers[..3] {
+        answer.fails("it cannot be told which session asks");
+    }
+    assert_eq!(answers[3].json()["running"], false);
+}

@@ -1,0 +1,297 @@
+//! The real Claude Code and the real Codex, given our tools by the profile they run under.
+
+use std::{fs, path::Path};
+
+use angelia_testkit::{
+    codex_home,
+    model_server::ModelServer,
+    real::{RealClaude, RealCodex},
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{
+    agents::marked,
+    stage::{Machine, Serving, until},
+    transcript::Transcript,
+};
+
+/// A machine on which both are installed, and think what the prompt says.
+struct Lab {
+    machine: Machine,
+    _server: ModelServer,
+}
+
+impl Lab {
+    /// `profiles`: a block of the configuration.
+    fn new(profiles: &str) -> Self {
+        let server = ModelServer::start().unwrap();
+        let mut machine = Machine::with_shell();
+        machine.set("HERMES_BUS_ROOT", machine.place.root().join("hermes"));
+        let run = machine.place.root().join("run");
+        let claude = RealClaude::newest().unwrap();
+        let codex = RealCodex::find().unwrap();
+        let home = machine.place.root().join("codex");
+        let base_url = server.base_url();
+        let home = codex_home::make(home, &base_url, codex_home::Login::Key, "").unwrap();
+        machine.configure(&format!(
+            "executors:
+  claude:
+    warm: 0
+    binary: {}
+    env:
+      ANTHROPIC_BASE_URL: {base_url}
+      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests
+      XDG_RUNTIME_DIR: {}
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
+      CLAUDE_CODE_MAX_RETRIES: '1'
+      DISABLE_TELEMETRY: '1'
+      DISABLE_AUTOUPDATER: '1'
+      DISABLE_ERROR_REPORTING: '1'
+  codex:
+    warm: 0
+    binary: {}
+    env:
+      CODEX_HOME: {}
+      {}: dummy
+{profiles}",
+            claude.path.display(),
+            run.display(),
+            codex.path.display(),
+            home.display(),
+            codex_home::KEY,
+        ));
+        Self {
+            machine,
+            _server: server,
+        }
+    }
+
+    /// A turn that ends well.
+    #[track_caller]
+    fn turn(&self, arguments: &[&str]) -> Transcript {
+        let turn = self.machine.turn(arguments);
+        assert_eq!(turn.end()["status"], "completed", "{turn:#?}");
+        turn
+    }
+
+    #[track_caller]
+    fn end(self, serving: Option<Serving>) {
+        if let Some(serving) = serving {
+            serving.stop().is(0);
+        }
+        until("no agent is left", || marked(&self.machine).is_empty());
+    }
+}
+
+/// A prompt that makes the model call one of our tools.
+fn calling(tool: &str, input: &Value) -> String {
+    let call = json!({"name": format!("mcp__angelia__{tool}"), "input": input});
+    format!("TOOL:{call}:END ECHO:the caller is done")
+}
+
+fn delegating(profile: &str, task: &str) -> String {
+    calling("delegate", &json!({"profile": profile, "task": task}))
+}
+
+/// How the one call of a turn ended.
+#[track_caller]
+fn result(turn: &Transcript) -> (bool, String) {
+    let finished = turn.of_type("tool.finished");
+    assert_eq!(finished.len(), 1, "{turn:#?}");
+    let ok = finished[0]["ok"].as_bool().unwrap();
+    (ok, finished[0]["output"].as_str().unwrap().to_owned())
+}
+
+#[track_caller]
+fn refused(turn: &Transcript, with: &str) {
+    let (ok, output) = result(turn);
+    assert!(!ok && output.contains(with), "no {with:?} in {output}");
+}
+
+#[test]
+fn real_claude_hands_work_on_and_gets_the_answer() {
+    let lab = Lab::new(
+        "profiles:
+  default: {executor: claude, delegate_to: [helper]}
+  helper: {executor: parrot}
+",
+    );
+    let prompt = delegating("helper", "words for the helper");
+    let mut prefixes = Vec::new();
+    let mut check = |turn: &Transcript| {
+        let (ok, output) = result(turn);
+        assert!(ok, "{output}");
+        assert!(
+            output.contains("You said: words for the helper"),
+            "{output}"
+        );
+        // Nobody was asked, although nobody could have answered.
+        assert!(turn.of_type("approval.requested").is_empty(), "{turn:#?}");
+        prefixes.push(turn.end()["usage"]["prefix_sha256"].clone());
+    };
+    // Alone, then with a daemon: the launch is the same.
+    check(&lab.turn(&[&prompt]));
+    until("no agent is left", || marked(&lab.machine).is_empty());
+    let serving = lab.machine.serve();
+    check(&lab.turn(&[&prompt]));
+    check(&lab.turn(&[&prompt]));
+    assert!(prefixes[0].is_string());
+    assert!(
+        prefixes.iter().all(|one| *one == prefixes[0]),
+        "{prefixes:?}"
+    );
+    lab.end(Some(serving));
+}
+
+#[test]
+fn real_claude_hands_work_on_three_times_and_no_further() {
+    let lab = Lab::new("profiles:\n  default: {executor: claude, delegate_to: [default]}\n");
+    let serving = lab.machine.serve();
+    let mut prompt = "ECHO:too deep".to_owned();
+    for _ in 0..4 {
+        prompt = delegating("default", &prompt);
+    }
+    lab.turn(&[&prompt]);
+    // The one asked for and three below it; the fourth was refused.
+    let sessions = lab.machine.list("sessions");
+    assert_eq!(sessions.len(), 4);
+    // The newest is the deepest.
+    let deepest = lab.machine.export(sessions[0]["id"].as_str().unwrap());
+    refused(&deepest[0], "handed on 3 times already");
+    lab.end(Some(serving));
+}
+
+#[test]
+fn real_claude_may_not_choose_whom_it_likes_nor_look_around() {
+    let lab = Lab::new(
+        "profiles:
+  default: {executor: claude, delegate_to: [helper, outside]}
+  helper: {executor: parrot}
+  other: {executor: parrot}
+  outside: {executor: parrot, cwd: /}
+",
+    );
+    let serving = lab.machine.serve();
+    lab.machine
+        .angelia(&["run", "-p", "other", "what nobody else should read"])
+        .is(0);
+    let foreign = lab.machine.list("sessions").remove(0);
+    let other = lab.turn(&[&delegating("other", "x")]);
+    refused(&other, "may not hand work to `other`");
+    // Only here can be seen that it works elsewhere.
+    let outside = lab.turn(&[&delegating("outside", "x")]);
+    refused(
+        &outside,
+        "`outside` may do more than this session: it works in /",
+    );
+
+    let list = lab.turn(&[&calling("sessions_list", &json!({}))]);
+    let (ok, output) = result(&list);
+    assert!(ok, "{output}");
+    let own = list.end()["session_id"].as_str().unwrap();
+    let seen: Value = serde_json::from_str(&output).unwrap();
+    let seen = seen["sessions"].as_array().unwrap();
+    assert_eq!(seen.len(), 1, "{output}");
+    assert_eq!(seen[0]["id"], own);
+    let show = json!({"session": foreign["id"]});
+    let show = lab.turn(&[&calling("sessions_show", &show)]);
+    refused(&show, "there is no session");
+    lab.end(Some(serving));
+}
+
+#[test]
+fn real_claude_that_is_interrupted_gives_up_what_it_handed_on() {
+    for daemon in [true, false] {
+        let lab = Lab::new(
+            "profiles:
+  default: {executor: claude, delegate_to: [helper]}
+  helper: {executor: parrot, warm: 0}
+",
+        );
+        let serving = daemon.then(|| lab.machine.serve());
+        let prompt = delegating("helper", "!tool Look\n!hang");
+        let running = lab.machine.start(&["run", "--json", &prompt]);
+        let states = || -> Vec<String> {
+            let turns = lab.machine.list("turns");
+            let states = turns.iter();
+            states
+                .map(|turn| turn["status"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        until("both run", || states() == ["running", "running"]);
+        running.signal(Signal::INT);
+        running.wait().is(130);
+        until("both are interrupted", || {
+            states() == ["interrupted", "interrupted"]
+        });
+        lab.end(serving);
+    }
+}
+
+#[test]
+fn real_codex_sends_a_message_and_hands_work_on() {
+    let lab = Lab::new(
+        "profiles:
+  default: {executor: codex, delegate_to: [helper]}
+  helper: {executor: parrot}
+",
+    );
+    let serving = lab.machine.serve();
+    let message = json!({"target": "somebody", "type": "note", "text": "--from codex"});
+    let sent = lab.turn(&[&calling("bus_send", &message)]);
+    let (ok, output) = result(&sent);
+    assert!(ok && output.contains("queued for somebody"), "{output}");
+    assert!(sent.of_type("approval.requested").is_empty(), "{sent:#?}");
+    let heard = lab.machine.start(&["bus", "listen", "somebody", "--json"]);
+    heard.until_says("--from codex");
+    let handed = lab.turn(&[&delegating("helper", "words of codex")]);
+    let (ok, output) = result(&handed);
+    assert!(ok && output.contains("words of codex"), "{output}");
+    lab.end(Some(serving));
+}
+
+/// D48: an agent that is reached by the bus knows its name there, and answers on it.
+#[test]
+fn real_claude_on_the_bus_knows_its_endpoint() {
+    let lab = Lab::new("profiles:\n  default: {executor: claude, cwd: WORK}\n");
+    let work = lab.machine.work();
+    let file = lab.machine.home().join("config.yaml");
+    let yaml = fs::read_to_string(&file).unwrap();
+    fs::write(&file, yaml.replace("WORK", &work.display().to_string())).unwrap();
+    write_rules(&lab.machine.home());
+    let serving = lab.machine.serve();
+    let prompt = calling("bus_info", &json!({}));
+    until("the endpoint listens", || {
+        serving.running.stderr().contains("listening on the bus as")
+    });
+    lab.machine
+        .angelia(&[
+            "notify",
+            "--to",
+            "hermes-bus-gateway",
+            "--type",
+            "task",
+            &prompt,
+        ])
+        .is(0);
+    until("the turn has ended", || {
+        let turns = lab.machine.list("turns");
+        turns.iter().any(|turn| turn["status"] == "completed")
+    });
+    let session = lab.machine.list("sessions").remove(0);
+    let id = session["id"].as_str().unwrap();
+    let turns = lab.machine.export(id);
+    let (ok, output) = result(&turns[0]);
+    assert!(ok, "{output}");
+    let info: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(info["endpoint"], "hermes-bus-gateway");
+    assert_eq!(info["endpoint_listening"], true);
+    assert_eq!(info["session_id"], id);
+    lab.end(Some(serving));
+}
+
+fn write_rules(home: &Path) {
+    let rules = "callbacks:\n- {match_type: task, context: true}\n";
+    fs::write(home.join("bus-rules.yaml"), rules).unwrap();
+}

@@ -1,0 +1,190 @@
+// The official ACP library for TypeScript as an editor: it starts `angelia acp`, checks everything
+// it hears against the protocol's schema, and does what editors do. The model is scripted by the
+// prompt itself, as `directive.rs` of the testkit says.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Readable, Writable } from "node:stream";
+import { client, methods, ndJsonStream, PROTOCOL_VERSION } from "@agentclientprotocol/sdk";
+
+const ANGELIA = process.env.ANGELIA;
+const WORK = process.cwd();
+const PNG = process.env.ANGELIA_PNG;
+
+/** An answer of forty seconds. */
+const LONG = "WORDS:2000:20";
+
+const text = (text) => ({ type: "text", text });
+const tool = (name, input, then) => `TOOL:${JSON.stringify({ name, input })}:END ECHO:${then}`;
+
+/** One agent process with an editor around it, for as long as `work` takes. */
+async function editor(work) {
+  const child = spawn(ANGELIA, ["acp"], { stdio: ["pipe", "pipe", "inherit"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const heard = [];
+  const asked = [];
+  const state = { heard, asked, choose: "none", onUpdate: () => {} };
+  const app = client({ name: "angelia-tests" })
+    .onNotification(methods.client.session.update, ({ params }) => {
+      heard.push(params.update);
+      state.onUpdate(params.update);
+    })
+    .onRequest(methods.client.session.requestPermission, ({ params }) => {
+      asked.push(params);
+      const option = params.options.find((option) => option.kind === state.choose);
+      if (option === undefined) return { outcome: { outcome: "cancelled" } };
+      return { outcome: { outcome: "selected", optionId: option.optionId } };
+    });
+  const stream = ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
+  await app.connectWith(stream, async (agent) => {
+    state.hello = await agent.request(methods.agent.initialize, {
+      protocolVersion: PROTOCOL_VERSION,
+      clientCapabilities: {},
+      clientInfo: { name: "angelia-tests", version: "0" },
+    });
+    await work(agent, state);
+  });
+  child.stdin.end();
+  assert.equal(await ended, 0);
+}
+
+const said = (heard, kind) =>
+  heard
+    .filter((update) => update.sessionUpdate === kind)
+    .map((update) => update.content.text ?? "")
+    .join("");
+
+const open = (agent) => agent.request(methods.agent.session.new, { cwd: WORK, mcpServers: [] });
+
+const prompt = (agent, sessionId, ...blocks) =>
+  agent.request(methods.agent.session.prompt, { sessionId, prompt: blocks });
+
+const scenarios = {
+  async text() {
+    await editor(async (agent, { hello, heard }) => {
+      assert.equal(hello.protocolVersion, PROTOCOL_VERSION);
+      assert.equal(hello.agentInfo.name, "angelia");
+      const { sessionId, modes, configOptions } = await open(agent);
+      assert.equal(modes.currentModeId, "ask");
+      assert.deepEqual(configOptions.map((option) => option.id), ["mode", "model"]);
+      const { stopReason } = await prompt(agent, sessionId, text("THINK WORDS:20"));
+      assert.equal(stopReason, "end_turn");
+      const chunks = heard.filter((update) => update.sessionUpdate === "agent_message_chunk");
+      assert.ok(chunks.length > 5, `${chunks.length} chunks`);
+      assert.equal(said(heard, "agent_message_chunk").trim().split(/\s+/).length, 20);
+      assert.notEqual(said(heard, "agent_thought_chunk"), "");
+    });
+  },
+
+  async permission() {
+    await editor(async (agent, state) => {
+      const { sessionId } = await open(agent);
+      const path = join(WORK, "made.txt");
+      const write = tool("Write", { file_path: path, content: "made\n" }, "and then");
+      state.choose = "reject_once";
+      await prompt(agent, sessionId, text(write));
+      assert.ok(!existsSync(path));
+      assert.equal(state.asked.length, 1);
+      const kinds = state.asked[0].options.map((option) => option.kind);
+      assert.deepEqual(kinds, ["allow_once", "allow_always", "reject_once"]);
+      const failed = state.heard.findLast((u) => u.sessionUpdate === "tool_call_update");
+      assert.equal(failed.status, "failed");
+
+      state.heard.length = 0;
+      state.choose = "allow_once";
+      const { stopReason } = await prompt(agent, sessionId, text(write));
+      assert.equal(stopReason, "end_turn");
+      assert.equal(readFileSync(path, "utf8"), "made\n");
+      const call = state.heard.find((update) => update.sessionUpdate === "tool_call");
+      assert.equal(call.kind, "edit");
+      assert.deepEqual(call.locations, [{ path }]);
+      const diff = { type: "diff", path, oldText: null, newText: "made\n" };
+      assert.deepEqual(call.content, [diff]);
+      assert.deepEqual(state.asked[1].toolCall.content, [diff]);
+      assert.equal(state.asked[1].toolCall.toolCallId, call.toolCallId);
+      const done = state.heard.findLast((u) => u.sessionUpdate === "tool_call_update");
+      assert.equal(done.status, "completed");
+    });
+  },
+
+  async modes() {
+    await editor(async (agent, state) => {
+      const { sessionId } = await open(agent);
+      await agent.request(methods.agent.session.setMode, { sessionId, modeId: "edit" });
+      const path = join(WORK, "edited.txt");
+      writeFileSync(path, "before\n");
+      const edit = { file_path: path, old_string: "before", new_string: "after" };
+      await prompt(agent, sessionId, text(tool("Read", { file_path: path }, "read")));
+      await prompt(agent, sessionId, text(tool("Edit", edit, "edited")));
+      assert.equal(readFileSync(path, "utf8"), "after\n");
+      assert.equal(state.asked.length, 0);
+      const calls = state.heard.filter((update) => update.sessionUpdate === "tool_call");
+      assert.deepEqual(calls.map((call) => call.kind), ["read", "edit"]);
+      const { oldText, newText } = calls[1].content[0];
+      assert.deepEqual([oldText, newText], ["before", "after"]);
+      const { configOptions } = await agent.request(methods.agent.session.setConfigOption, {
+        sessionId,
+        configId: "model",
+        value: "haiku",
+      });
+      const model = configOptions.find((option) => option.id === "model");
+      assert.equal(model.currentValue, "haiku");
+      await prompt(agent, sessionId, text("ECHO:on another model"));
+    });
+  },
+
+  async cancel() {
+    await editor(async (agent, state) => {
+      const { sessionId } = await open(agent);
+      const begun = new Promise((resolve) => {
+        state.onUpdate = (update) => {
+          if (update.sessionUpdate === "agent_message_chunk") resolve();
+        };
+      });
+      const answer = prompt(agent, sessionId, text(LONG));
+      await begun;
+      await agent.notify(methods.agent.session.cancel, { sessionId });
+      assert.equal((await answer).stopReason, "cancelled");
+      assert.equal((await prompt(agent, sessionId, text("ECHO:again"))).stopReason, "end_turn");
+    });
+  },
+
+  async load() {
+    let session;
+    await editor(async (agent) => {
+      session = (await open(agent)).sessionId;
+      await prompt(agent, session, text("remember the word ECHO:first answer"));
+    });
+    await editor(async (agent, { heard }) => {
+      const { sessions } = await agent.request(methods.agent.session.list, { cwd: WORK });
+      assert.ok(sessions.some((one) => one.sessionId === session));
+      const at = { sessionId: session, cwd: WORK, mcpServers: [] };
+      await agent.request(methods.agent.session.load, at);
+      assert.equal(said(heard, "user_message_chunk"), "remember the word ECHO:first answer");
+      assert.equal(said(heard, "agent_message_chunk"), "first answer");
+      heard.length = 0;
+      await prompt(agent, session, text("ECHO:second answer"));
+      assert.equal(said(heard, "agent_message_chunk"), "second answer");
+    });
+  },
+
+  async picture() {
+    await editor(async (agent) => {
+      const { sessionId } = await open(agent);
+      const image = { type: "image", mimeType: "image/png", data: PNG };
+      const uri = `file://${WORK}/notes.txt`;
+      const resource = { type: "resource", resource: { uri, text: "the notes" } };
+      const { stopReason } = await prompt(agent, sessionId, resource, image, text("ECHO:seen"));
+      assert.equal(stopReason, "end_turn");
+    });
+  },
+};
+
+const chosen = process.argv.slice(2);
+for (const [name, run] of Object.entries(scenarios)) {
+  if (chosen.length > 0 && !chosen.includes(name)) continue;
+  await run();
+  console.log(`${name} ok`);
+}

@@ -1,0 +1,182 @@
+"""The official ACP library for Python as an editor: it starts `angelia acp` and does what editors do.
+
+The model is scripted by the prompt itself, as `directive.rs` of the testkit says. `client.mjs` has
+the same scenarios.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from acp import (
+    PROTOCOL_VERSION,
+    RequestError,
+    embedded_text_resource,
+    image_block,
+    resource_block,
+    spawn_agent_process,
+    text_block,
+)
+from acp.schema import (
+    AllowedOutcome,
+    DeniedOutcome,
+    RequestPermissionResponse,
+)
+
+ANGELIA = os.environ["ANGELIA"]
+PNG = os.environ["ANGELIA_PNG"]
+WORK = Path.cwd()
+
+LONG = "WORDS:2000:20"
+"""An answer of forty seconds."""
+
+
+def tool(name, input, then):
+    """A prompt: the model calls this tool, and afterwards says `then`."""
+    return f'TOOL:{json.dumps({"name": name, "input": input})}:END ECHO:{then}'
+
+
+class Editor:
+    """What the agent can ask of an editor."""
+
+    def __init__(self):
+        self.heard = []
+        self.asked = []
+        self.choose = None
+        self.begun = asyncio.Event()
+
+    async def session_update(self, session_id, update, **_):
+        self.heard.append(update)
+        if update.session_update == "agent_message_chunk":
+            self.begun.set()
+
+    async def request_permission(self, session_id, tool_call, options, **_):
+        self.asked.append(tool_call)
+        for option in options:
+            if option.kind == self.choose:
+                outcome = AllowedOutcome(outcome="selected", option_id=option.option_id)
+                return RequestPermissionResponse(outcome=outcome)
+        return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+
+    def all(self, kind):
+        return [update for update in self.heard if update.session_update == kind]
+
+    def said(self, kind="agent_message_chunk"):
+        return "".join(update.content.text for update in self.all(kind))
+
+
+@asynccontextmanager
+async def editor():
+    """One agent process with an editor around it."""
+    client = Editor()
+    environment = dict(os.environ)
+    async with spawn_agent_process(client, ANGELIA, "acp", env=environment) as (agent, _):
+        hello = await agent.initialize(protocol_version=PROTOCOL_VERSION)
+        assert hello.agent_info.name == "angelia", hello
+        yield agent, client
+
+
+async def opened(agent):
+    return (await agent.new_session(cwd=str(WORK), mcp_servers=[])).session_id
+
+
+async def text():
+    async with editor() as (agent, client):
+        session = await opened(agent)
+        answer = await agent.prompt(session_id=session, prompt=[text_block("WORDS:20")])
+        assert answer.stop_reason == "end_turn", answer
+        assert len(client.all("agent_message_chunk")) > 5
+        assert len(client.said().split()) == 20
+
+
+async def permission():
+    path = WORK / "python.txt"
+    write = [text_block(tool("Write", {"file_path": str(path), "content": "made\n"}, "then"))]
+    async with editor() as (agent, client):
+        session = await opened(agent)
+        client.choose = "reject_once"
+        await agent.prompt(session_id=session, prompt=write)
+        assert not path.exists()
+        assert client.all("tool_call_update")[-1].status == "failed"
+        client.heard.clear()
+        client.choose = "allow_once"
+        await agent.prompt(session_id=session, prompt=write)
+        assert path.read_text() == "made\n"
+        (call,) = client.all("tool_call")
+        assert call.kind == "edit" and call.locations[0].path == str(path), call
+        (diff,) = call.content
+        assert (diff.path, diff.old_text, diff.new_text) == (str(path), None, "made\n"), diff
+        assert client.asked[-1].tool_call_id == call.tool_call_id
+        assert client.all("tool_call_update")[-1].status == "completed"
+
+
+async def modes():
+    path = WORK / "unattended.txt"
+    write = tool("Write", {"file_path": str(path), "content": "made\n"}, "then")
+    async with editor() as (agent, client):
+        session = await opened(agent)
+        await agent.set_session_mode(session_id=session, mode_id="unattended")
+        await agent.prompt(session_id=session, prompt=[text_block(write)])
+        assert path.read_text() == "made\n" and not client.asked
+        options = await agent.set_config_option(
+            config_id="model", session_id=session, value="haiku"
+        )
+        assert [one.current_value for one in options.config_options][-1] == "haiku"
+
+
+async def cancel():
+    async with editor() as (agent, client):
+        session = await opened(agent)
+        answer = asyncio.create_task(
+            agent.prompt(session_id=session, prompt=[text_block(LONG)])
+        )
+        await client.begun.wait()
+        await agent.cancel(session_id=session)
+        assert (await answer).stop_reason == "cancelled"
+
+
+async def load():
+    async with editor() as (agent, _):
+        session = await opened(agent)
+        await agent.prompt(session_id=session, prompt=[text_block("word ECHO:first answer")])
+    async with editor() as (agent, client):
+        listed = await agent.list_sessions(cwd=str(WORK))
+        assert session in [one.session_id for one in listed.sessions]
+        await agent.load_session(cwd=str(WORK), session_id=session, mcp_servers=[])
+        assert client.said("user_message_chunk") == "word ECHO:first answer"
+        assert client.said() == "first answer"
+        client.heard.clear()
+        await agent.prompt(session_id=session, prompt=[text_block("ECHO:second answer")])
+        assert client.said() == "second answer"
+
+
+async def picture():
+    async with editor() as (agent, _):
+        session = await opened(agent)
+        notes = resource_block(embedded_text_resource("file:///notes.txt", "the notes"))
+        prompt = [notes, image_block(PNG, "image/png"), text_block("ECHO:seen")]
+        answer = await agent.prompt(session_id=session, prompt=prompt)
+        assert answer.stop_reason == "end_turn", answer
+
+
+async def failure():
+    async with editor() as (agent, _):
+        session = await opened(agent)
+        try:
+            await agent.prompt(session_id=session, prompt=[])
+        except RequestError as error:
+            assert error.code == -32602, error
+        else:
+            raise AssertionError("an empty prompt was accepted")
+
+
+SCENARIOS = [text, permission, modes, cancel, load, picture, failure]
+
+chosen = sys.argv[1:]
+for scenario in SCENARIOS:
+    if not chosen or scenario.__name__ in chosen:
+        asyncio.run(scenario())
+        print(f"{scenario.__name__} ok", flush=True)
