@@ -40,6 +40,8 @@ await main({
   },
 
   async conversation() {
+    const cut = await ask("ECHO:this much and no more", { stop_sequences: [" and"] });
+    equal([cut.content[0].text, cut.stop_sequence], ["this much", " and"]);
     const first = await ask("ECHO:one");
     const second = await ask([
       { role: "user", content: "ECHO:one" },
@@ -83,7 +85,9 @@ await main({
 
   async errors() {
     await assert.rejects(ask("ECHO:x", { model: "no-such-model" }), Anthropic.NotFoundError);
-    await assert.rejects(ask("ECHO:x", { stop_sequences: ["x"] }), Anthropic.BadRequestError);
+    const source = { type: "url", url: "https://example.org/a.png" };
+    const remote = [{ role: "user", content: [{ type: "image", source }] }];
+    await assert.rejects(ask(remote), Anthropic.BadRequestError);
     await assert.rejects(ask("STATUS:400 ECHO:no way"), /no way/);
     const stranger = new Anthropic({ baseURL: URL, apiKey: "wrong", maxRetries: 0 });
     await assert.rejects(stranger.messages.create(request("x")), Anthropic.AuthenticationError);

@@ -214,7 +214,6 @@ def errors():
     url = {"type": "url", "url": "https://example.org/a.png"}
     remote = [{"role": "user", "content": [{"type": "image", "source": url}]}]
     fails(anthropic.BadRequestError, messages=remote)
-    fails(anthropic.BadRequestError, stop_sequences=["x"])
     failed = fails(
         anthropic.APIStatusError, messages=[{"role": "user", "content": "STATUS:400 ECHO:no way"}]
     )
