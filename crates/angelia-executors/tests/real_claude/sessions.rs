@@ -203,7 +203,7 @@ pub(crate) fn assert_carried(lab: &Lab, new: &str) {
             ("user", "carried one"),
             ("assistant", "carried two"),
             ("assistant", r#"use "mcp__client__lookup" {"q":"x"}"#),
-            ("user", r#"result [{"text":"carried three","type":"text"}]"#),
+            ("user", r#"result [{"type":"text","text":"carried three"}]"#),
             ("assistant", "carried four"),
             ("user", new),
         ])

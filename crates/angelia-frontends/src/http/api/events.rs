@@ -82,11 +82,17 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
     };
     match id.to_str().map(str::trim) {
         Ok("") => Ok(None),
-        Ok(id) if let Ok(seq) = id.parse() => Ok(Some(seq)),
+        Ok(id) if let Some(seq) = number(id) => Ok(Some(seq)),
         _ => Err(ApiError::invalid(
             "Last-Event-ID: this is not the number of an event",
         )),
     }
+}
+
+/// As we write them ourselves, so without a sign, and no longer than they ever are.
+fn number(id: &str) -> Option<Seq> {
+    let is_one = id.len() <= 18 && id.bytes().all(|byte| byte.is_ascii_digit());
+    is_one.then(|| id.parse().ok()).flatten()
 }
 
 /// A turn that lasts no longer than somebody follows it.

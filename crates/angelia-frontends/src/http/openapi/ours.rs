@@ -73,7 +73,7 @@ fn sessions(paths: &mut Paths) {
             .answers(200, list),
     );
     let new = paths.read::<NewSessionBody>();
-    let create = Operation::post(all, "A new session.").body(new);
+    let create = Operation::post(all, "A new session.").optional_body(new);
     put(
         paths,
         create.answers(201, shown()).fails(&[404, 409, 424, 503]),
@@ -81,7 +81,7 @@ fn sessions(paths: &mut Paths) {
     let show = Operation::get(one, "A session.");
     put(paths, show.answers(200, shown()));
     let title = paths.read::<ChangeBody>();
-    let change = Operation::new("patch", one, "Another title.").body(title);
+    let change = Operation::new("patch", one, "Another title.").optional_body(title);
     put(paths, change.answers(200, shown()).fails(&[409]));
     let delete = Operation::new("delete", one, "Removed, with its record.");
     put(paths, delete.answers(204, Answer::Nothing).fails(&[409]));
@@ -118,7 +118,8 @@ fn turns(paths: &mut Paths) {
     let show = Operation::get("/api/turns/{turn}", "A turn.");
     put(paths, show.answers(200, Answer::Json(turn.clone())));
     let kill = paths.read::<InterruptBody>();
-    let interrupt = Operation::post("/api/turns/{turn}/interrupt", "Asked to stop.").body(kill);
+    let interrupt =
+        Operation::post("/api/turns/{turn}/interrupt", "Asked to stop.").optional_body(kill);
     let interrupt = interrupt.answers(202, Answer::Json(turn));
     put(paths, interrupt.fails(&[409]));
     let steered = Answer::Json(paths.written::<Steered>());
@@ -140,7 +141,7 @@ fn events(paths: &mut Paths) {
         .header_like(
             "last-event-id",
             "The number of the last event that was seen.",
-            "^[0-9]{1,18}$",
+            "^[0-9]{0,18}$",
         )
         .answers(200, Answer::Events)
         .answers(204, Answer::Nothing);

@@ -24,7 +24,8 @@ pub(super) struct Operation {
     method: &'static str,
     path: &'static str,
     about: &'static str,
-    body: Option<Value>,
+    /// Its shape, and whether there must be one.
+    body: Option<(Value, bool)>,
     parameters: Vec<Value>,
     answers: Vec<(u16, Answer)>,
     errors: Vec<u16>,
@@ -74,7 +75,13 @@ impl Operation {
     }
 
     pub(super) fn body(mut self, shape: Value) -> Self {
-        self.body = Some(shape);
+        self.body = Some((shape, true));
+        self.fails(&READ)
+    }
+
+    /// A body that may as well be left out.
+    pub(super) fn optional_body(mut self, shape: Value) -> Self {
+        self.body = Some((shape, false));
         self.fails(&READ)
     }
 
@@ -178,9 +185,9 @@ impl Paths {
             responses.insert(status.to_string(), response(said, Answer::Json(shape)));
         }
         let mut spelled = json!({"summary": about, "responses": responses});
-        if let Some(schema) = body {
+        if let Some((schema, required)) = body {
             let content = json!({"application/json": {"schema": schema}});
-            spelled["requestBody"] = json!({"content": content});
+            spelled["requestBody"] = json!({"content": content, "required": required});
         }
         if !parameters.is_empty() {
             spelled["parameters"] = Value::Array(parameters);
