@@ -128,8 +128,8 @@ fn real_no_tool_reads_a_file() {
         }
     }
     for (what, change) in [("Delete", ""), ("Update", "@@\n+more\n")] {
-        let patch = format!("*** Begin Patch\n*** {what} File: {path}\n{change}*** End Patch");
-        let call = json!({"name": "apply_patch", "input": patch});
+        let input = format!("*** Begin Patch\n*** {what} File: {path}\n{change}*** End Patch");
+        let call = json!({"name": "apply_patch", "input": input});
         ask(Dialect::Chat, &format!("TOOL:{call}:END ECHO:done"));
     }
 
