@@ -22,6 +22,8 @@ const END: [&str; 2] = ["event: message_stop", "data: [DONE]"];
 pub(crate) struct Client {
     input: TcpStream,
     output: BufReader<TcpStream>,
+    /// Whom it asks, and what it is known by.
+    address: SocketAddr,
     token: String,
     line: String,
     body: Vec<u8>,
@@ -43,6 +45,7 @@ impl Client {
         Ok(Self {
             input,
             output,
+            address,
             token: token.to_owned(),
             line: String::new(),
             body: Vec::new(),
@@ -105,8 +108,9 @@ impl Client {
 
     fn send(&mut self, method: &str, path: &str, headers: &str, body: &str) -> Result<()> {
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {}\r\n{headers}\
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n{headers}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.address,
             self.token,
             body.len()
         );
