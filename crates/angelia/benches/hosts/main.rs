@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use angelia_testkit::{
     measure::{
-        Place, processor,
+        Options, Place, processor,
         report::{self, Report, Series, ms},
     },
     programs,
 };
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 
 use crate::ways::{Acp, Bridge, Way};
 
@@ -67,7 +67,7 @@ fn round(way: &mut dyn Way, found: &mut Found) -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    let rounds = rounds()?;
+    let rounds = Options::read(&[], &[])?.rounds.unwrap_or(10);
     let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
     let mut bridge = Bridge::start(&place)?;
     let mut ours = Acp::ours(&place)?;
@@ -111,21 +111,4 @@ fn main() -> Result<()> {
     }
     report.print_goals();
     Ok(())
-}
-
-fn rounds() -> Result<u32> {
-    let mut rounds = 10;
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--rounds" => {
-                let count = words.next().context("--rounds needs a number")?;
-                rounds = count.parse().context("--rounds needs a number")?;
-            }
-            // What cargo adds.
-            "--bench" => {}
-            other => bail!("unknown argument {other:?}; use --rounds N"),
-        }
-    }
-    Ok(rounds)
 }

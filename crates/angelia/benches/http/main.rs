@@ -18,8 +18,8 @@ mod load;
 
 use std::time::Duration;
 
-use angelia_testkit::measure::report::Report;
-use anyhow::{Context as _, Result, bail};
+use angelia_testkit::measure::{Options, report::Report};
+use anyhow::Result;
 
 /// How a turn went, seen by whoever asked for it.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +32,9 @@ struct Timing {
 
 const PARTS: [&str; 4] = ["real", "fake", "load", "litellm"];
 
-struct Options {
-    rounds: Option<u32>,
-    only: Option<String>,
-}
-
 fn main() -> Result<()> {
-    let options = Options::read()?;
-    let wants = |part: &str| options.only.as_deref().is_none_or(|only| only == part);
+    let options = Options::read(&PARTS, &[])?;
+    let wants = |part: &str| options.wants(part);
     let mut report = Report::default();
     if wants("fake") {
         hot::fake(&mut report, options.rounds.unwrap_or(10))?;
@@ -55,34 +50,4 @@ fn main() -> Result<()> {
     }
     report.print_goals();
     Ok(())
-}
-
-impl Options {
-    fn read() -> Result<Self> {
-        let mut options = Self {
-            rounds: None,
-            only: None,
-        };
-        let mut words = std::env::args().skip(1);
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--rounds" => {
-                    let count = words.next().context("--rounds needs a number")?;
-                    let count = count.parse().ok().filter(|count| *count > 0);
-                    options.rounds = Some(count.context("--rounds needs a number above 0")?);
-                }
-                "--only" => {
-                    let part = words.next().unwrap_or_default();
-                    if !PARTS.contains(&part.as_str()) {
-                        bail!("--only needs one of {}", PARTS.join(", "));
-                    }
-                    options.only = Some(part);
-                }
-                // What cargo adds.
-                "--bench" => {}
-                other => bail!("unknown argument {other:?}; use --rounds N, --only PART"),
-            }
-        }
-        Ok(options)
-    }
 }

@@ -26,8 +26,8 @@ mod ungoverned;
 
 use std::time::Duration;
 
-use angelia_testkit::measure::{Place, processor, report, report::Report};
-use anyhow::{Context as _, Result, bail};
+use angelia_testkit::measure::{Options, Place, processor, report, report::Report};
+use anyhow::Result;
 
 /// How a turn went, seen by whoever asked for it.
 #[derive(Clone, Copy, Debug)]
@@ -42,15 +42,9 @@ const PARTS: [&str; 5] = ["real", "fake", "engine", "governance", "start"];
 
 const EXECUTORS: [&str; 2] = ["claude", "codex"];
 
-struct Options {
-    rounds: Option<u32>,
-    only: Option<String>,
-    executor: Option<String>,
-}
-
 fn main() -> Result<()> {
-    let options = Options::read()?;
-    let wants = |part: &str| options.only.as_deref().is_none_or(|only| only == part);
+    let options = Options::read(&PARTS, &EXECUTORS)?;
+    let wants = |part: &str| options.wants(part);
     let mut report = Report::default();
     if options.executor.as_deref() == Some("codex") {
         codex::measure(&mut report, options.rounds.unwrap_or(20))?;
@@ -72,44 +66,4 @@ fn main() -> Result<()> {
     }
     report.print_goals();
     Ok(())
-}
-
-impl Options {
-    fn read() -> Result<Self> {
-        let mut options = Self {
-            rounds: None,
-            only: None,
-            executor: None,
-        };
-        let mut words = std::env::args().skip(1);
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--rounds" => {
-                    let count = words.next().context("--rounds needs a number")?;
-                    let count = count.parse().ok().filter(|count| *count > 0);
-                    options.rounds = Some(count.context("--rounds needs a number above 0")?);
-                }
-                "--only" => {
-                    let part = words.next().unwrap_or_default();
-                    if !PARTS.contains(&part.as_str()) {
-                        bail!("--only needs one of {}", PARTS.join(", "));
-                    }
-                    options.only = Some(part);
-                }
-                "--executor" => {
-                    let executor = words.next().unwrap_or_default();
-                    if !EXECUTORS.contains(&executor.as_str()) {
-                        bail!("--executor needs one of {}", EXECUTORS.join(", "));
-                    }
-                    options.executor = Some(executor);
-                }
-                // What cargo adds.
-                "--bench" => {}
-                other => bail!(
-                    "unknown argument {other:?}; use --executor NAME, --rounds N, --only PART"
-                ),
-            }
-        }
-        Ok(options)
-    }
 }

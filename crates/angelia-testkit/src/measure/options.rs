@@ -1,0 +1,49 @@
+//! What a benchmark is told on its command line.
+
+use anyhow::{Context as _, Result, bail};
+
+#[derive(Debug, Default)]
+pub struct Options {
+    /// How often everything is measured.
+    pub rounds: Option<u32>,
+    only: Option<String>,
+    pub executor: Option<String>,
+}
+
+impl Options {
+    /// `--rounds N`; `--only PART` and `--executor NAME` where there is something to choose from.
+    pub fn read(parts: &[&str], executors: &[&str]) -> Result<Self> {
+        let mut options = Self::default();
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--rounds" => {
+                    let count = words.next().context("--rounds needs a number")?;
+                    let count = count.parse().ok().filter(|count| *count > 0);
+                    options.rounds = Some(count.context("--rounds needs a number above 0")?);
+                }
+                "--only" => options.only = Some(one_of(&word, words.next(), parts)?),
+                "--executor" => options.executor = Some(one_of(&word, words.next(), executors)?),
+                // What cargo adds.
+                "--bench" => {}
+                other => bail!(
+                    "unknown argument {other:?}; use --rounds N, --only PART, --executor NAME"
+                ),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Is this part to be measured?
+    pub fn wants(&self, part: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == part)
+    }
+}
+
+fn one_of(flag: &str, given: Option<String>, known: &[&str]) -> Result<String> {
+    match given {
+        Some(given) if known.contains(&given.as_str()) => Ok(given),
+        _ if known.is_empty() => bail!("there is nothing to choose from by {flag} here"),
+        _ => bail!("{flag} needs one of {}", known.join(", ")),
+    }
+}
