@@ -146,8 +146,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, ()> {
-        self.answer(|kept| kept.create_turn(lease, turn))
+    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, Committed> {
+        self.answer(|kept| Ok(Committed::at_once(kept.create_turn(lease, turn))))
     }
 
     fn create_turn_once<'a>(
@@ -193,11 +193,7 @@ impl Store for MemoryStore {
     }
 
     fn append<'a>(&'a self, lease: &'a Lease, events: Vec<TurnEvent>) -> Answer<'a, Committed> {
-        self.answer(|kept| {
-            let (reply, committed) = Committed::new();
-            let _nobody_waits = reply.send(kept.append(lease, events));
-            Ok(committed)
-        })
+        self.answer(|kept| Ok(Committed::at_once(kept.append(lease, events))))
     }
 
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> Answer<'_, Vec<TurnEvent>> {
@@ -227,8 +223,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, ()> {
-        self.answer(|kept| kept.note_history(note))
+    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, Committed> {
+        self.answer(|kept| Ok(Committed::at_once(kept.note_history(note))))
     }
 
     fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>> {

@@ -129,6 +129,12 @@ impl SessionActor {
                 biased;
                 Some(batch) = batches.recv() => self.record_batch(drive, batch).await,
                 ended = &mut run => return ended.map_or(RunEnd::Panicked, RunEnd::Ended),
+                created = drive.recorder.created(), if drive.recorder.is_being_created() => {
+                    if let Err(error) = created {
+                        self.note_lost_lease(&error);
+                        self.cannot_record(drive, error);
+                    }
+                }
                 command = self.commands.recv(), if !self.commands.is_closed() => {
                     if let Some(command) = command
                         && self.handle_running(drive, command).await.is_break()
@@ -333,11 +339,15 @@ impl SessionActor {
             return;
         }
         if let Err(error) = drive.recorder.record(kinds).await {
-            tracing::error!(turn = %drive.turn.id, %error, "a turn cannot be recorded; it is stopped");
-            drive.broken = Some(error);
-            // Nothing may happen that is not recorded.
-            drive.stop(Stop::Wish, self.shared.limits.interrupt_grace);
+            self.cannot_record(drive, error);
         }
+    }
+
+    fn cannot_record(&self, drive: &mut Drive<'_>, error: StoreError) {
+        tracing::error!(turn = %drive.turn.id, %error, "a turn cannot be recorded; it is stopped");
+        drive.broken = Some(error);
+        // Nothing may happen that is not recorded.
+        drive.stop(Stop::Wish, self.shared.limits.interrupt_grace);
     }
 
     async fn set_state(&mut self, drive: &mut Drive<'_>, now: &TurnState) {

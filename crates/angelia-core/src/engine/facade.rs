@@ -16,7 +16,7 @@ use crate::{
         ApprovalId, ApprovalRecord, Content, Decision, ExternalName, Failure, Seq, SessionId,
         SessionSpec, ToolId, Turn, TurnId, TurnOptions, TurnRecord, TurnState,
     },
-    ports::{Approvals, Clock, Executor, HistoryNote, Page, Store, StoreError},
+    ports::{Approvals, Clock, Committed, Executor, HistoryNote, Page, Store, StoreError},
     task::Tasks,
 };
 
@@ -144,14 +144,28 @@ impl Engine {
         self.submit_once(session, input, options, None).await
     }
 
-    /// Like [`Engine::submit`], but a request that was made before under the same key becomes the
-    /// turn of that request, running or over, and is shown from its first event.
+    /// Like [`Engine::submit_found_by`], without a hash.
     pub async fn submit_once(
         &self,
         session: SessionId,
         input: Vec<Content>,
         options: TurnOptions,
         key: Option<RequestKey>,
+    ) -> Result<Submitted, EngineError> {
+        self.submit_found_by(session, input, options, key, None)
+            .await
+    }
+
+    /// Like [`Engine::submit`], but a request that was made before under the same key becomes the
+    /// turn of that request, running or over, and is shown from its first event. A new turn is
+    /// found by its hash from now on ([`Engine::with_history`]).
+    pub async fn submit_found_by(
+        &self,
+        session: SessionId,
+        input: Vec<Content>,
+        options: TurnOptions,
+        key: Option<RequestKey>,
+        found_by: Option<[u8; 32]>,
     ) -> Result<Submitted, EngineError> {
         let claim = key.map(|key| key.claim(self.shared.clock.now(), session, &input));
         let id = TurnId::from_uuid(self.shared.clock.fresh_uuid());
@@ -170,6 +184,7 @@ impl Engine {
                 turn,
                 log,
                 claim,
+                found_by,
                 reply,
             };
             let actor = match self.shared.existing_actor(session) {
@@ -316,8 +331,9 @@ impl Engine {
         answer.await.map_err(|_| EngineError::NotRunning)?
     }
 
-    /// Remembers what a conversation looked like to its caller after an answer.
-    pub async fn note_history(&self, note: &HistoryNote) -> Result<(), EngineError> {
+    /// Remembers what a conversation looked like to its caller after an answer; what is returned
+    /// resolves when that is committed.
+    pub async fn note_history(&self, note: &HistoryNote) -> Result<Committed, EngineError> {
         Ok(self.shared.store.note_history(note).await?)
     }
 

@@ -1,19 +1,47 @@
 //! Numbers the events of a turn, hands them to the store, and shows them. Nothing is seen without
 //! a number, and what people act on is committed before it is seen.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
-use super::{log::TurnLog, said::Said};
+use tokio::sync::oneshot;
+
+use super::{
+    facade::{Accepted, EngineError},
+    log::TurnLog,
+    said::Said,
+};
 use crate::{
     model::{ApprovalId, BlockId, EventKind, Seq, TurnEvent, Usage},
-    ports::{Clock, Lease, Store, StoreError},
+    ports::{Clock, Committed, Lease, Store, StoreError},
 };
+
+/// A turn whose agent begins while its record is written. Until that is committed, nothing of it
+/// is shown, and whoever submitted it does not know that it was accepted.
+pub(super) struct Creation {
+    pub(super) writing: Writing,
+    pub(super) reply: oneshot::Sender<Result<Accepted, EngineError>>,
+}
+
+/// A turn, and what is noted of it, on their way to the disk.
+pub(super) struct Writing(pub(super) VecDeque<Committed>);
+
+impl Writing {
+    /// Cancel safe.
+    pub(super) async fn done(&mut self) -> Result<(), StoreError> {
+        while let Some(part) = self.0.front_mut() {
+            part.await?;
+            self.0.pop_front();
+        }
+        Ok(())
+    }
+}
 
 pub(super) struct Recorder {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     lease: Lease,
     log: Arc<TurnLog>,
+    creation: Option<Creation>,
     last: Seq,
     /// The agent has taken the turn up.
     is_started: bool,
@@ -33,12 +61,14 @@ impl Recorder {
         clock: Arc<dyn Clock>,
         lease: Lease,
         log: Arc<TurnLog>,
+        creation: Option<Creation>,
     ) -> Self {
         Self {
             store,
             clock,
             lease,
             log,
+            creation,
             last: 0,
             is_started: false,
             said: Said::default(),
@@ -48,6 +78,25 @@ impl Recorder {
             last_block: 0,
             segment: 0,
         }
+    }
+
+    /// The turn itself is not committed yet.
+    pub(super) const fn is_being_created(&self) -> bool {
+        self.creation.is_some()
+    }
+
+    /// Waits until the turn itself is committed. Cancel safe.
+    pub(super) async fn created(&mut self) -> Result<(), StoreError> {
+        let Some(creation) = &mut self.creation else {
+            return Ok(());
+        };
+        let committed = creation.writing.done().await;
+        if let Some(Creation { reply, .. }) = self.creation.take() {
+            let accepted = committed.clone().map(|()| Accepted::Running);
+            // Whoever asked may have gone.
+            let _gone = reply.send(accepted.map_err(EngineError::from));
+        }
+        committed
     }
 
     /// Records what an agent says happened, in this order.
@@ -60,6 +109,7 @@ impl Recorder {
         if kinds.is_empty() {
             return Ok(());
         }
+        self.created().await?;
         let at = self.clock.now();
         let (turn, session) = (self.log.turn, self.log.session);
         let mut commit_first = false;

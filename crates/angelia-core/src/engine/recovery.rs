@@ -50,7 +50,7 @@ impl Engine {
             Arc::clone(&self.shared.clock),
         );
         let log = TurnLog::new(turn.id, turn.session);
-        let mut recorder = Recorder::new(store, clock, lease.clone(), log);
+        let mut recorder = Recorder::new(store, clock, lease.clone(), log, None);
         let open = recorder.catch_up().await?;
         let failure = Failure::new(
             FailureKind::Internal,

@@ -83,9 +83,9 @@ impl From<Ended> for SegmentEnd {
 
 impl SessionActor {
     /// Runs one turn and writes its outcome, whatever happens.
-    pub(super) async fn run_turn(&mut self, waiting: Waiting) {
+    pub(super) async fn run_turn(&mut self, mut waiting: Waiting) {
         let (turn, log) = (waiting.turn.clone(), Arc::clone(&waiting.log));
-        let mut recorder = self.recorder(&log);
+        let mut recorder = self.recorder(&mut waiting);
         let ended = match self.run_segments(waiting, &mut recorder).await {
             Ok(Some(ended)) => ended,
             Ok(None) => return self.leave(&log),
@@ -170,31 +170,40 @@ impl SessionActor {
         if let Some(ended) = self.known_limit() {
             return ended.into();
         }
-        match self.ready_agent(turn, governor).await {
+        let fingerprint = LaunchFingerprint::of(&self.record.spec);
+        let ready = match self.live_agent(&fingerprint).await {
+            Some(live) => Ok(live),
+            None => match recorder.created().await {
+                Ok(()) => self.new_agent(turn, fingerprint, governor).await,
+                Err(error) => Err(Ended::failed(store_failure(&error))),
+            },
+        };
+        match ready {
             Ok(live) => self.drive(live, turn, recorder, governor).await,
             Err(ended) => ended.into(),
         }
     }
 
-    /// The session's live agent if it can take this turn, else a new one.
-    async fn ready_agent(
+    /// The session's live agent, if it can take this turn.
+    async fn live_agent(&mut self, fingerprint: &LaunchFingerprint) -> Option<LiveAgent> {
+        let mut live = self.agent.take()?;
+        let unfit = live.fingerprint.difference(fingerprint);
+        let unfit = unfit.or_else(|| (!live.agent.is_usable()).then_some("process has gone"));
+        let Some(reason) = unfit else {
+            return Some(live);
+        };
+        tracing::debug!(session = %self.id(), reason, "the live agent is not reused");
+        self.agent = Some(live);
+        self.close_agent().await;
+        None
+    }
+
+    async fn new_agent(
         &mut self,
         turn: &Turn,
+        fingerprint: LaunchFingerprint,
         governor: &mut Governor,
     ) -> Result<LiveAgent, Ended> {
-        let fingerprint = LaunchFingerprint::of(&self.record.spec);
-        if let Some(mut live) = self.agent.take() {
-            let unfit = live.fingerprint.difference(&fingerprint);
-            let unfit = unfit.or_else(|| (!live.agent.is_usable()).then_some("process has gone"));
-            match unfit {
-                None => return Ok(live),
-                Some(reason) => {
-                    tracing::debug!(session = %self.id(), reason, "the live agent is not reused");
-                    self.agent = Some(live);
-                    self.close_agent().await;
-                }
-            }
-        }
         let live = self.shared.live.clone();
         let place = self
             .unless_interrupted(turn.id, None, async { live.place().await })

@@ -13,7 +13,7 @@ use super::{
     change::Change,
     facade::{Accepted, EngineError, Steered},
     log::TurnLog,
-    recorder::Recorder,
+    recorder::{Creation, Recorder, Writing},
     shared::Shared,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         ApprovalId, Content, Decision, EventKind, LaunchFingerprint, Outcome, SessionId,
         SessionRecord, Started, Status, ToolId, Turn, TurnId, TurnRecord, TurnState,
     },
-    ports::{Agent, Claim, Claimed, Lease, StoreError},
+    ports::{Agent, Claim, Claimed, HistoryNote, Lease, StoreError},
 };
 
 const COMMANDS: usize = 32;
@@ -32,6 +32,8 @@ pub(super) enum Command {
         turn: Turn,
         log: Arc<TurnLog>,
         claim: Option<Claim>,
+        /// The caller finds it by this hash.
+        found_by: Option<[u8; 32]>,
         /// Answered with what became of it.
         reply: oneshot::Sender<Result<Accepted, EngineError>>,
     },
@@ -150,6 +152,8 @@ pub(super) struct Waiting {
     pub(super) log: Arc<TurnLog>,
     /// It has run before, and waits for a quota until then.
     pub(super) parked: Option<Timestamp>,
+    /// It is still being written.
+    creation: Option<Creation>,
 }
 
 impl Waiting {
@@ -165,7 +169,12 @@ impl Waiting {
             input: record.input,
             options: record.options,
         };
-        Self { turn, log, parked }
+        Self {
+            turn,
+            log,
+            parked,
+            creation: None,
+        }
     }
 }
 
@@ -235,16 +244,16 @@ impl SessionActor {
                 turn,
                 log,
                 claim,
+                found_by,
                 reply,
             } => {
                 let waiting = Waiting {
                     turn,
                     log,
                     parked: None,
+                    creation: None,
                 };
-                let accepted = self.accept(waiting, claim, idle).await;
-                // Whoever asked may have gone.
-                let _gone = reply.send(accepted);
+                self.accept(waiting, claim, found_by, idle, reply).await;
             }
             Command::Interrupt { turn, .. } => self.interrupt_waiting(turn).await,
             Command::Decide { reply, .. } => {
@@ -273,19 +282,19 @@ impl SessionActor {
     /// Records a new turn and puts it in the queue, unless it is a known one.
     async fn accept(
         &mut self,
-        waiting: Waiting,
+        mut waiting: Waiting,
         claim: Option<Claim>,
+        found_by: Option<[u8; 32]>,
         idle: bool,
-    ) -> Result<Accepted, EngineError> {
-        let turn = &waiting.turn;
-        let limit = self.shared.limits.max_queued_turns;
-        if self.stop.is_cancelled() {
-            return Err(EngineError::ShuttingDown);
-        }
-        if self.queue.len() >= limit {
-            return Err(EngineError::QueueFull { limit });
+        reply: oneshot::Sender<Result<Accepted, EngineError>>,
+    ) {
+        if let Err(refused) = self.has_room() {
+            // Whoever asked may have gone.
+            let _gone = reply.send(Err(refused));
+            return;
         }
         let running = idle && self.queue.is_empty();
+        let turn = &waiting.turn;
         let record = TurnRecord {
             id: turn.id,
             session: turn.session,
@@ -300,14 +309,69 @@ impl SessionActor {
         };
         // Known to viewers before it is known to anybody who might repeat it.
         self.shared.keep_log(&waiting.log);
-        let store = &self.shared.store;
         let created = match &claim {
-            Some(claim) => store.create_turn_once(&self.lease, &record, claim).await,
-            None => store
-                .create_turn(&self.lease, &record)
-                .await
-                .map(|()| Claimed::New),
+            Some(claim) => self.create_once(&record, claim, found_by).await,
+            None => match self.create(&record, found_by).await {
+                // Its agent is there: it begins while the record is written.
+                Ok(writing) if running && self.agent.is_some() => {
+                    waiting.creation = Some(Creation { writing, reply });
+                    self.queue.push_back(waiting);
+                    return;
+                }
+                Ok(mut writing) => writing.done().await.map(|()| Claimed::New),
+                Err(error) => Err(error),
+            },
         };
+        let _gone = reply.send(self.created(waiting, running, created));
+    }
+
+    async fn create(
+        &mut self,
+        record: &TurnRecord,
+        found_by: Option<[u8; 32]>,
+    ) -> Result<Writing, StoreError> {
+        let store = &self.shared.store;
+        let turn = store.create_turn(&self.lease, record).await?;
+        let mut writing = Writing(VecDeque::from([turn]));
+        if let Some(hash) = found_by {
+            let note = begun(record, hash);
+            writing.0.push_back(store.note_history(&note).await?);
+        }
+        Ok(writing)
+    }
+
+    async fn create_once(
+        &mut self,
+        record: &TurnRecord,
+        claim: &Claim,
+        found_by: Option<[u8; 32]>,
+    ) -> Result<Claimed, StoreError> {
+        let store = &self.shared.store;
+        let claimed = store.create_turn_once(&self.lease, record, claim).await?;
+        if let (Claimed::New, Some(hash)) = (claimed, found_by) {
+            store.note_history(&begun(record, hash)).await?.await?;
+        }
+        Ok(claimed)
+    }
+
+    fn has_room(&self) -> Result<(), EngineError> {
+        let limit = self.shared.limits.max_queued_turns;
+        if self.stop.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        if self.queue.len() >= limit {
+            return Err(EngineError::QueueFull { limit });
+        }
+        Ok(())
+    }
+
+    fn created(
+        &mut self,
+        waiting: Waiting,
+        running: bool,
+        created: Result<Claimed, StoreError>,
+    ) -> Result<Accepted, EngineError> {
+        let turn = waiting.turn.id;
         let accepted = match created {
             Ok(Claimed::New) => {
                 self.queue.push_back(waiting);
@@ -320,14 +384,19 @@ impl SessionActor {
             Ok(Claimed::Repeats(known)) => Ok(Accepted::Known(known)),
             Ok(Claimed::Conflicts(known)) => Err(EngineError::KeyReused(known)),
             Err(error) => {
-                if matches!(error, StoreError::LeaseLost) {
-                    self.stop.cancel();
-                }
+                self.note_lost_lease(&error);
                 Err(error.into())
             }
         };
-        self.shared.forget_log(turn.id);
+        self.shared.forget_log(turn);
         accepted
+    }
+
+    /// Without the session's lease there is nothing left to do here.
+    pub(super) fn note_lost_lease(&self, error: &StoreError) {
+        if matches!(error, StoreError::LeaseLost) {
+            self.stop.cancel();
+        }
     }
 
     /// Ends a turn that has not begun.
@@ -349,8 +418,8 @@ impl SessionActor {
         self.shared.end_log(log.turn);
     }
 
-    async fn finish_unstarted(&mut self, waiting: Waiting, reason: &str) {
-        let mut recorder = self.recorder(&waiting.log);
+    async fn finish_unstarted(&mut self, mut waiting: Waiting, reason: &str) {
+        let mut recorder = self.recorder(&mut waiting);
         if waiting.parked.is_some()
             && let Err(error) = recorder.catch_up().await
         {
@@ -365,12 +434,13 @@ impl SessionActor {
         self.finish(&mut recorder, outcome, waiting.turn.id).await;
     }
 
-    pub(super) fn recorder(&self, log: &Arc<TurnLog>) -> Recorder {
+    pub(super) fn recorder(&self, waiting: &mut Waiting) -> Recorder {
         Recorder::new(
             Arc::clone(&self.shared.store),
             Arc::clone(&self.shared.clock),
             self.lease.clone(),
-            Arc::clone(log),
+            Arc::clone(&waiting.log),
+            waiting.creation.take(),
         )
     }
 
@@ -461,5 +531,16 @@ impl SessionActor {
 
     pub(super) fn id(&self) -> SessionId {
         self.record.id
+    }
+}
+
+/// What a caller finds who asks the same again: the turn from its beginning.
+const fn begun(record: &TurnRecord, hash: [u8; 32]) -> HistoryNote {
+    HistoryNote {
+        hash,
+        session: record.session,
+        turn: record.id,
+        seq: 0,
+        at: record.created_at,
     }
 }

@@ -47,7 +47,8 @@ pub trait Store: Send + Sync + 'static {
     /// Gives the session up; a lease that was lost already is not an error.
     fn release(&self, lease: Lease) -> Answer<'_, ()>;
 
-    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, ()>;
+    /// Queues a new turn; whatever is queued after it finds it there.
+    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, Committed>;
 
     /// Like `create_turn`, if nobody has claimed the key before; both happen in one transaction,
     /// so that of any number of equal requests one creates the turn.
@@ -84,9 +85,9 @@ pub trait Store: Send + Sync + 'static {
     /// list is what viewers saw, and the decided ones are the audit.
     fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>>;
 
-    /// Remembers what the conversation of a session looked like to its caller after an answer.
-    /// The same note again is the same note.
-    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, ()>;
+    /// Queues a note of what the conversation of a session looked like to its caller after an
+    /// answer. The same note again is the same note.
+    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, Committed>;
 
     /// Where a conversation looked like this, newest first.
     fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>>;
@@ -212,6 +213,13 @@ impl Committed {
     pub fn new() -> (oneshot::Sender<Result<(), StoreError>>, Self) {
         let (sender, receiver) = oneshot::channel();
         (sender, Self(receiver))
+    }
+
+    /// What has been written already, or refused.
+    pub fn at_once(written: Result<(), StoreError>) -> Self {
+        let (sender, committed) = Self::new();
+        let _nobody_waits = sender.send(written);
+        committed
     }
 }
 

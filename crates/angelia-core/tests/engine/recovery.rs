@@ -28,7 +28,12 @@ async fn die_in_a_turn(store: &Arc<dyn Store>, stage: &Stage) -> TurnId {
         created_at: at,
         state: TurnState::Running,
     };
-    store.create_turn(&lease, &record).await.unwrap();
+    store
+        .create_turn(&lease, &record)
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     let kind = EventKind::Block {
         block: 0,
         channel: TextChannel::Answer,

@@ -102,7 +102,7 @@ impl Store for Mortal {
         self.alive(|store| store.release(lease))
     }
 
-    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, ()> {
+    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, Committed> {
         self.alive(|store| store.create_turn(lease, turn))
     }
 
@@ -144,7 +144,7 @@ impl Store for Mortal {
         self.alive(|store| store.approvals(which, page))
     }
 
-    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, ()> {
+    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, Committed> {
         self.alive(|store| store.note_history(note))
     }
 

@@ -1,10 +1,18 @@
-//! What the host says: a thread reads, and passes on whole lines.
+//! What the host says, in whole lines: read when there is something to read, or by a thread where
+//! that cannot be known without changing the stream for others.
 
-use std::io::{self, Read};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::fd::AsFd,
+};
 
 use angelia_wire::ndjson::{Frame, Framer};
 use bytes::BufMut as _;
-use tokio::sync::mpsc;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use tokio::{io::AsyncReadExt as _, net::unix::pipe, sync::mpsc};
+
+use super::ready::Kind;
 
 /// Lines that may wait for us. Few: a host that is ahead waits in its own pipe.
 const WAITING: usize = 4;
@@ -37,49 +45,121 @@ impl From<Frame<'_>> for Line {
 }
 
 #[derive(Debug)]
-pub struct Input {
-    lines: mpsc::Receiver<Line>,
+pub struct Input(Source);
+
+#[derive(Debug)]
+enum Source {
+    Pipe(Box<Pipe>),
+    Thread(mpsc::Receiver<Line>),
+}
+
+/// A pipe has one end for each of us, so that ours can be made not to block.
+#[derive(Debug)]
+struct Pipe {
+    stream: pipe::Receiver,
+    read: Read,
+}
+
+/// What has been read, and not been passed on.
+#[derive(Debug)]
+struct Read {
+    framer: Framer,
+    piece: Vec<u8>,
+    is_over: bool,
 }
 
 impl Input {
-    /// Reads lines of at most `limit` bytes until the stream ends. The thread stays with a read
-    /// that nobody answers until the process ends.
-    pub fn open(source: impl Read + Send + 'static, limit: usize) -> io::Result<Self> {
+    /// Reads lines of at most `limit` bytes until the stream ends. Called within a runtime. Where
+    /// a thread has to read, it stays with a read that nobody answers until the process ends.
+    pub fn open(stream: impl AsFd, limit: usize) -> io::Result<Self> {
+        let stream = File::from(stream.as_fd().try_clone_to_owned()?);
+        let read = Read::new(limit);
+        if Kind::of(stream.as_fd()) == Some(Kind::Pipe) {
+            let stream = pipe::Receiver::from_file(stream)?;
+            return Ok(Self(Source::Pipe(Box::new(Pipe { stream, read }))));
+        }
         let (sender, lines) = mpsc::channel(WAITING);
         std::thread::Builder::new()
             .name("stdin".to_owned())
-            .spawn(move || read(source, limit, &sender))?;
-        Ok(Self { lines })
+            .spawn(move || read_to_end(stream, read, &sender))?;
+        Ok(Self(Source::Thread(lines)))
     }
 
     /// The next line; `None`: there are no more. Cancel safe.
     pub async fn next(&mut self) -> Option<Line> {
-        self.lines.recv().await
+        match &mut self.0 {
+            Source::Pipe(pipe) => pipe.next().await,
+            Source::Thread(lines) => lines.recv().await,
+        }
     }
 }
 
-fn read(mut source: impl Read, limit: usize, lines: &mpsc::Sender<Line>) {
-    let mut framer = Framer::new(limit);
-    let mut piece = vec![0; READ];
-    loop {
-        match source.read(&mut piece) {
-            Ok(count @ 1..) => framer.buffer().put_slice(&piece[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Ok(_) => break,
+impl Pipe {
+    async fn next(&mut self) -> Option<Line> {
+        loop {
+            if let Some(line) = self.read.line() {
+                return Some(line);
+            }
+            if self.read.is_over {
+                return None;
+            }
+            let count = self.stream.read(&mut self.read.piece).await;
+            self.read.take(count);
+        }
+    }
+}
+
+impl Drop for Pipe {
+    /// Whoever reads it after us expects it to block.
+    fn drop(&mut self) {
+        if let Ok(flags) = fcntl_getfl(&self.stream) {
+            let _as_it_is = fcntl_setfl(&self.stream, flags.difference(OFlags::NONBLOCK));
+        }
+    }
+}
+
+impl Read {
+    fn new(limit: usize) -> Self {
+        Self {
+            framer: Framer::new(limit),
+            piece: vec![0; READ],
+            is_over: false,
+        }
+    }
+
+    fn line(&mut self) -> Option<Line> {
+        let frame = if self.is_over {
+            self.framer.finish()
+        } else {
+            self.framer.next()
+        };
+        frame.map(Line::from)
+    }
+
+    fn take(&mut self, count: io::Result<usize>) {
+        match count {
+            Ok(0) => self.is_over = true,
+            Ok(count) => self.framer.buffer().put_slice(&self.piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 tracing::warn!(%error, "stdin cannot be read any more");
-                break;
-            }
-        }
-        while let Some(frame) = framer.next() {
-            if lines.blocking_send(frame.into()).is_err() {
-                return;
+                self.is_over = true;
             }
         }
     }
-    while let Some(frame) = framer.finish() {
-        if lines.blocking_send(frame.into()).is_err() {
+}
+
+fn read_to_end(mut stream: File, mut read: Read, lines: &mpsc::Sender<Line>) {
+    loop {
+        while let Some(line) = read.line() {
+            if lines.blocking_send(line).is_err() {
+                return;
+            }
+        }
+        if read.is_over {
             return;
         }
+        let count = stream.read(&mut read.piece);
+        read.take(count);
     }
 }

@@ -1,13 +1,21 @@
-//! What we say to the host: a thread writes, in the order in which things were said.
+//! What we say to the host, in the order in which things were said: on the spot while the host
+//! keeps up, by a thread when it does not.
 
 use std::{
-    io::{self, Write},
-    sync::Arc,
+    fs::File,
+    io::{self, Write as _},
+    os::fd::AsFd,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+
+use super::ready::Kind;
 
 /// Bytes that may wait for a host that does not read.
 const WAITING: usize = 4 * 1024 * 1024;
@@ -26,12 +34,25 @@ pub struct Gone;
 /// Cheap to clone; all clones write to the same stream.
 #[derive(Clone, Debug)]
 pub struct Output {
-    pieces: mpsc::Sender<Piece>,
+    /// Held while something is said, so that nobody else's words come between its halves. No more
+    /// wait in the channel than there is room for.
+    pieces: Arc<Mutex<mpsc::UnboundedSender<Piece>>>,
+    stream: Arc<Stream>,
     room: Arc<Semaphore>,
     answers: Arc<Semaphore>,
     gone: CancellationToken,
 }
 
+#[derive(Debug)]
+struct Stream {
+    file: File,
+    /// It can be asked whether it takes something.
+    kind: Option<Kind>,
+    /// Pieces that the thread has not written yet.
+    waiting: AtomicUsize,
+}
+
+#[derive(Debug)]
 enum Piece {
     Bytes {
         bytes: Vec<u8>,
@@ -42,12 +63,18 @@ enum Piece {
 }
 
 impl Output {
-    pub fn open(sink: impl Write + Send + 'static) -> io::Result<Self> {
-        let (pieces, waiting) = mpsc::channel(PIECES + ANSWERS);
+    pub fn open(stream: impl AsFd) -> io::Result<Self> {
+        let file = File::from(stream.as_fd().try_clone_to_owned()?);
+        let stream = Arc::new(Stream {
+            kind: Kind::of(file.as_fd()),
+            file,
+            waiting: AtomicUsize::new(0),
+        });
+        let (pieces, waiting) = mpsc::unbounded_channel();
         let gone = CancellationToken::new();
-        let closed = gone.clone();
+        let (closed, written) = (gone.clone(), Arc::clone(&stream));
         let work = move || {
-            if let Err(error) = write(sink, waiting) {
+            if let Err(error) = written.write_waiting(waiting) {
                 tracing::debug!(%error, "stdout has been closed");
             }
             closed.cancel();
@@ -56,7 +83,8 @@ impl Output {
             .name("stdout".to_owned())
             .spawn(work)?;
         Ok(Self {
-            pieces,
+            pieces: Arc::new(Mutex::new(pieces)),
+            stream,
             room: Arc::new(Semaphore::new(WAITING)),
             answers: Arc::new(Semaphore::new(ANSWERS)),
             gone,
@@ -84,13 +112,24 @@ impl Output {
         let said = async {
             let room = Arc::clone(room).acquire_many_owned(size);
             let room = room.await.map_err(|_closed| Gone)?;
-            let piece = Piece::Bytes { bytes, _room: room };
-            self.pieces.send(piece).await.map_err(|_closed| Gone)
+            self.say(bytes, room)
         };
         self.gone
             .run_until_cancelled(said)
             .await
             .unwrap_or(Err(Gone))
+    }
+
+    fn say(&self, mut bytes: Vec<u8>, room: OwnedSemaphorePermit) -> Result<(), Gone> {
+        let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = self.stream.write_now(&bytes);
+        if count == bytes.len() {
+            return Ok(());
+        }
+        bytes.drain(..count);
+        self.stream.waiting.fetch_add(1, Ordering::Relaxed);
+        let piece = Piece::Bytes { bytes, _room: room };
+        pieces.send(piece).map_err(|_closed| Gone)
     }
 
     /// Resolves when nobody reads any more.
@@ -102,7 +141,9 @@ impl Output {
     pub async fn written(&self, within: Duration) -> Result<(), Gone> {
         let (mark, reached) = oneshot::channel();
         let written = async {
-            let sent = self.pieces.send(Piece::Mark(mark)).await;
+            let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+            let sent = pieces.send(Piece::Mark(mark));
+            drop(pieces);
             sent.map_err(|_closed| Gone)?;
             reached.await.map_err(|_closed| Gone)
         };
@@ -112,20 +153,31 @@ impl Output {
     }
 }
 
-fn write(mut sink: impl Write, mut pieces: mpsc::Receiver<Piece>) -> io::Result<()> {
-    while let Some(piece) = pieces.blocking_recv() {
-        match piece {
-            Piece::Bytes { bytes, .. } => {
-                sink.write_all(&bytes)?;
-                if pieces.is_empty() {
-                    sink.flush()?;
-                }
+impl Stream {
+    /// Writes what the host takes at once, if nothing waits before it.
+    fn write_now(&self, bytes: &[u8]) -> usize {
+        match self.kind {
+            // Whoever adds to those that wait holds the lock that our caller holds; and that a
+            // piece has been written is seen here after it was.
+            Some(kind) if self.waiting.load(Ordering::Acquire) == 0 => {
+                kind.write_now(self.file.as_fd(), bytes)
             }
-            Piece::Mark(reached) => {
-                sink.flush()?;
-                let _left = reached.send(());
-            }
+            _ => 0,
         }
     }
-    sink.flush()
+
+    fn write_waiting(&self, mut pieces: mpsc::UnboundedReceiver<Piece>) -> io::Result<()> {
+        while let Some(piece) = pieces.blocking_recv() {
+            match piece {
+                Piece::Bytes { bytes, .. } => {
+                    (&self.file).write_all(&bytes)?;
+                    self.waiting.fetch_sub(1, Ordering::Release);
+                }
+                Piece::Mark(reached) => {
+                    let _left = reached.send(());
+                }
+            }
+        }
+        Ok(())
+    }
 }

@@ -27,6 +27,7 @@ use crate::{
 
 const READY: Duration = Duration::from_mins(2);
 const TURNS: u32 = 40;
+const KEY: &str = "sk-benchmark-of-angelia-0123456789abcdef";
 
 /// A running proxy; killed when dropped.
 struct Proxy {
@@ -66,6 +67,8 @@ impl Proxy {
             // Its list of prices and its telemetry would come from the network.
             .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
             .env("LITELLM_TELEMETRY", "False")
+            // It listens on loopback for as long as the benchmark runs.
+            .env("LITELLM_MASTER_KEY", KEY)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -89,7 +92,7 @@ impl Proxy {
     }
 
     fn answers(&self) -> bool {
-        Client::connect(self.address, "dummy")
+        Client::connect(self.address, KEY)
             .and_then(|mut client| client.ask("GET", "/health/liveliness", ""))
             .is_ok_and(|status| status == 200)
     }
@@ -111,7 +114,7 @@ pub(crate) fn measure(rounds: u32) -> Result<()> {
     let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
     let daemon = Daemon::start(&place)?;
     let mut ours = daemon.client()?;
-    let mut theirs = Client::connect(proxy.address, "dummy")?;
+    let mut theirs = Client::connect(proxy.address, KEY)?;
     let body = json!({"model": "scripted", "max_tokens": 1000, "stream": true,
         "messages": [{"role": "user", "content": "WORDS:20"}]})
     .to_string();

@@ -130,7 +130,7 @@ impl Driver {
             created_at: Timestamp::now(),
             state: TurnState::Running,
         };
-        self.store.create_turn(&self.lease, &record).await?;
+        self.store.create_turn(&self.lease, &record).await?.await?;
         let (events, mut batches) = mpsc::channel(16);
         let (_control, control) = mpsc::channel(1);
         let io = TurnIo {

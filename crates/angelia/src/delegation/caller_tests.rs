@@ -48,7 +48,12 @@ impl Book {
             created_at: now - since,
             state: TurnState::Running,
         };
-        self.store.create_turn(&lease, &turn).await.unwrap();
+        self.store
+            .create_turn(&lease, &turn)
+            .await
+            .unwrap()
+            .await
+            .unwrap();
         Begun {
             session,
             turn: turn.id,

@@ -93,7 +93,7 @@ impl Store for SqliteStore {
     }
 
     fn session(&self, id: SessionId) -> Answer<'_, Option<SessionRecord>> {
-        Box::pin(self.readers.read(move |db| read::session(db, id)))
+        self.readers.look_up(move |db| read::session(db, id))
     }
 
     fn sessions(&self, page: Page) -> Answer<'_, Vec<SessionRecord>> {
@@ -117,8 +117,7 @@ impl Store for SqliteStore {
     }
 
     fn named<'a>(&'a self, name: &'a ExternalName) -> Answer<'a, Option<SessionId>> {
-        let name = name.clone();
-        Box::pin(self.readers.read(move |db| read::named(db, &name)))
+        self.readers.look_up(move |db| read::named(db, name))
     }
 
     fn acquire(&self, session: SessionId) -> Answer<'_, Lease> {
@@ -129,11 +128,11 @@ impl Store for SqliteStore {
         Box::pin(self.writer.write(move |db| write::release(db, &lease)))
     }
 
-    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, ()> {
+    fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, Committed> {
         let (lease, turn) = (lease.clone(), turn.clone());
         Box::pin(
             self.writer
-                .write(move |db| write::create_turn(db, &lease, &turn)),
+                .queue(move |db| write::create_turn(db, &lease, &turn)),
         )
     }
 
@@ -164,22 +163,23 @@ impl Store for SqliteStore {
     }
 
     fn turn(&self, id: TurnId) -> Answer<'_, Option<TurnRecord>> {
-        Box::pin(self.readers.read(move |db| read::turn(db, id)))
+        self.readers.look_up(move |db| read::turn(db, id))
     }
 
     fn turns(&self, session: Option<SessionId>, page: Page) -> Answer<'_, Vec<TurnRecord>> {
-        Box::pin(self.readers.read(move |db| read::turns(db, session, page)))
+        let query = move |db: &rusqlite::Connection| read::turns(db, session, page);
+        if session.is_some() && page.limit == 1 {
+            return self.readers.look_up(query);
+        }
+        Box::pin(self.readers.read(query))
     }
 
     fn append<'a>(&'a self, lease: &'a Lease, events: Vec<TurnEvent>) -> Answer<'a, Committed> {
         let lease = lease.clone();
-        Box::pin(async move {
-            let (reply, committed) = Committed::new();
+        Box::pin(
             self.writer
-                .queue(move |db| write::append(db, &lease, &events), reply)
-                .await?;
-            Ok(committed)
-        })
+                .queue(move |db| write::append(db, &lease, &events)),
+        )
     }
 
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> Answer<'_, Vec<TurnEvent>> {
@@ -196,19 +196,17 @@ impl Store for SqliteStore {
         )
     }
 
-    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, ()> {
+    fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, Committed> {
         let note = note.clone();
         Box::pin(
             self.writer
-                .write(move |db| callers::note_history(db, &note)),
+                .queue(move |db| callers::note_history(db, &note)),
         )
     }
 
     fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>> {
-        Box::pin(
-            self.readers
-                .read(move |db| callers::with_history(db, hash, limit)),
-        )
+        self.readers
+            .look_up(move |db| callers::with_history(db, hash, limit))
     }
 
     fn spent<'a>(&'a self, caller: &'a str, since: Timestamp) -> Answer<'a, f64> {

@@ -1,12 +1,13 @@
-//! A few connections that only read, opened when they are first needed, used off the async
-//! threads.
+//! A few connections that only read, opened when they are first needed. What may take long is read
+//! off the async threads; what an index finds at once is not: the way to another thread and back
+//! takes ten times as long as such a look.
 
 use std::{
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use angelia_core::ports::StoreError;
+use angelia_core::ports::{BoxFuture, StoreError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
@@ -45,25 +46,47 @@ impl Readers {
         let (path, idle) = (Arc::clone(&self.path), Arc::clone(&self.idle));
         let work = move || {
             let _permit = permit;
-            let connection = match lock(&idle).pop() {
-                Some(connection) => connection,
-                None => open::readable(&path).map_err(|error| StoreError::Failed {
-                    message: describe(&path, &error),
-                })?,
-            };
-            let answer = query(&connection).map_err(|trouble| trouble.into_store_error(&path));
-            lock(&idle).push(connection);
-            answer
+            answer(&path, &idle, query)
         };
         tokio::task::spawn_blocking(work)
             .await
             .unwrap_or_else(|_runtime_stops| Err(closed()))
     }
 
+    /// Reads a few rows that an index finds, on the spot.
+    pub(super) fn look_up<'a, T: Send + 'a>(
+        &'a self,
+        query: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        Box::pin(async move {
+            if self.permits.is_closed() {
+                return Err(closed());
+            }
+            answer(&self.path, &self.idle, query)
+        })
+    }
+
     pub(super) fn close(&self) {
         self.permits.close();
         lock(&self.idle).clear();
     }
+}
+
+fn answer<T>(
+    path: &Path,
+    idle: &Mutex<Vec<Connection>>,
+    query: impl FnOnce(&Connection) -> Result<T, Trouble>,
+) -> Result<T, StoreError> {
+    let connection = lock(idle).pop();
+    let connection = match connection {
+        Some(connection) => connection,
+        None => open::readable(path).map_err(|error| StoreError::Failed {
+            message: describe(path, &error),
+        })?,
+    };
+    let answer = query(&connection).map_err(|trouble| trouble.into_store_error(path));
+    lock(idle).push(connection);
+    answer
 }
 
 fn lock(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {

@@ -89,7 +89,14 @@ async fn a_full_disk_is_named_and_the_store_goes_on() {
     third.await.unwrap();
     let mut too_big = plain_turn(lease.session);
     too_big.input = vec![Content::text("x".repeat(100_000))];
-    assert!(store.create_turn(&lease, &too_big).await.is_err());
+    assert!(
+        store
+            .create_turn(&lease, &too_big)
+            .await
+            .unwrap()
+            .await
+            .is_err()
+    );
     assert!(store.turn(too_big.id).await.unwrap().is_none());
 
     limit(1_000_000).await.unwrap();

@@ -12,7 +12,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use angelia_core::ports::StoreError;
+use angelia_core::ports::{Committed, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
@@ -112,8 +112,17 @@ impl Writer {
         })
     }
 
-    /// Queues a job whose answer goes to `reply` once it is committed.
-    pub(super) async fn queue<T: Send + 'static>(
+    /// Queues a job; what is returned resolves when it is committed.
+    pub(super) async fn queue(
+        &self,
+        work: impl Fn(&Db) -> Result<(), Trouble> + Send + 'static,
+    ) -> Result<Committed, StoreError> {
+        let (reply, committed) = Committed::new();
+        self.send(work, reply).await?;
+        Ok(committed)
+    }
+
+    async fn send<T: Send + 'static>(
         &self,
         work: impl Fn(&Db) -> Result<T, Trouble> + Send + 'static,
         reply: oneshot::Sender<Result<T, StoreError>>,
@@ -135,7 +144,7 @@ impl Writer {
         work: impl Fn(&Db) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.queue(work, reply).await?;
+        self.send(work, reply).await?;
         answer.await.unwrap_or_else(|_writer_gone| Err(closed()))
     }
 

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use angelia_core::{
     engine::{EventBatch, RequestKey, Watch},
     model::{Content, EventKind, Failure, FailureKind, Mode, Seq, SessionId, TurnId, TurnOptions},
-    ports::{HistoryNote, StoreError},
+    ports::{Committed, HistoryNote, StoreError},
 };
 use jiff::Timestamp;
 
@@ -34,6 +34,8 @@ pub(super) struct Answer {
     pub(super) turn: TurnId,
     pub(super) session: SessionId,
     watch: Watch,
+    /// What is written down before anything is shown.
+    noted: Option<Committed>,
     shown: Shown,
     gathered: Gathered,
     /// Pieces that wait: the end, until what it ends is written down.
@@ -56,6 +58,8 @@ pub(super) struct Taken {
     pub(super) session: SessionId,
     pub(super) from: ShownFrom,
     pub(super) watch: Watch,
+    /// The request is written down.
+    pub(super) noted: Option<Committed>,
     /// The agent's own tools are shown.
     pub(super) mode: Mode,
     pub(super) options: TurnOptions,
@@ -102,6 +106,7 @@ impl Answer {
             turn: taken.turn,
             session: taken.session,
             watch: taken.watch,
+            noted: taken.noted,
             gathered: Gathered::default(),
             end: None,
             last: None,
@@ -132,12 +137,12 @@ impl Answer {
             };
             let Some(batch) = batch.map_err(|error| lost(&error))? else {
                 let message = "the record of the turn ends without its outcome";
-                return Err(DialectError::new(
-                    ErrorKind::Failed(FailureKind::Internal),
-                    message,
-                ));
+                return Err(internal(message));
             };
             let mut pieces = Vec::new();
+            if let Some(noted) = self.noted.take() {
+                noted.await.map_err(|error| not_written(&error))?;
+            }
             let step = self.show(&batch, &mut pieces);
             if let Some(pieces) = self.step(step, pieces).await? {
                 return Ok(Next::Pieces(pieces));
@@ -297,6 +302,7 @@ impl Answer {
         let hashes = messages
             .iter()
             .flat_map(|message| incoming.found_by(message));
+        let mut written = Vec::new();
         for hash in hashes {
             let note = HistoryNote {
                 hash,
@@ -305,7 +311,10 @@ impl Answer {
                 seq,
                 at,
             };
-            self.state.engine.note_history(&note).await?;
+            written.push(self.state.engine.note_history(&note).await?);
+        }
+        for note in written {
+            note.await.map_err(|error| not_written(&error))?;
         }
         Ok(())
     }
@@ -328,8 +337,13 @@ impl Answer {
 }
 
 fn lost(error: &StoreError) -> DialectError {
-    DialectError::new(
-        ErrorKind::Failed(FailureKind::Internal),
-        format!("the turn can no longer be followed: {error}"),
-    )
+    internal(&format!("the turn can no longer be followed: {error}"))
+}
+
+fn not_written(error: &StoreError) -> DialectError {
+    internal(&format!("the request could not be recorded: {error}"))
+}
+
+fn internal(message: &str) -> DialectError {
+    DialectError::new(ErrorKind::Failed(FailureKind::Internal), message)
 }

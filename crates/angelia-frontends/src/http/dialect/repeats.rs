@@ -6,7 +6,7 @@ use std::{fmt::Write as _, sync::Arc};
 use angelia_core::{
     engine::{EngineError, RequestKey},
     model::{SessionId, TurnId},
-    ports::HistoryNote,
+    ports::{Committed, HistoryNote},
 };
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -89,14 +89,13 @@ impl Serving<'_> {
         }
     }
 
-    /// Remembers what becomes of a request, also for a repeat after a restart.
-    pub(super) async fn note(
-        self,
-        asked: &Asked,
-        session: SessionId,
-        turn: TurnId,
-        from: ShownFrom,
-    ) -> Result<(), DialectError> {
+    /// What a request says, as one hash.
+    pub(super) fn plain(self, asked: &Asked) -> Hash {
+        self.keys(asked).plain
+    }
+
+    /// Remembers what becomes of a request.
+    pub(super) fn remember(self, asked: &Asked, turn: TurnId, from: ShownFrom) {
         let keys = self.keys(asked);
         let fingerprint = asked.incoming.fingerprint();
         let all = [Some(keys.plain), keys.keyed, keys.client];
@@ -108,8 +107,18 @@ impl Serving<'_> {
             from,
             asked.ask.stream,
         );
+    }
+
+    /// The same, for a repeat after a restart: the caller sees nothing before that is committed.
+    pub(super) async fn note(
+        self,
+        asked: &Asked,
+        session: SessionId,
+        turn: TurnId,
+        from: ShownFrom,
+    ) -> Result<Committed, DialectError> {
         let note = HistoryNote {
-            hash: keys.plain,
+            hash: self.plain(asked),
             session,
             turn,
             seq: match from {
@@ -133,6 +142,7 @@ impl Serving<'_> {
             session: record.session,
             from: request.from,
             watch: self.state.engine.watch(request.turn, 0).await?,
+            noted: None,
             mode: asked.launch.spec.mode,
             options: record.options,
         })

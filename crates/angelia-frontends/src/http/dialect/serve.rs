@@ -241,7 +241,8 @@ impl Serving<'_> {
         }
         let from = ShownFrom::After(seq);
         let watch = self.state.engine.watch(turn, 0).await?;
-        self.note(asked, session.id, turn, from).await?;
+        self.remember(asked, turn, from);
+        let noted = self.note(asked, session.id, turn, from).await?;
         for given in results {
             let engine = &self.state.engine;
             match engine
@@ -261,6 +262,7 @@ impl Serving<'_> {
             session: session.id,
             from,
             watch,
+            noted: Some(noted),
             mode: session.spec.mode,
             options: asked.options.clone(),
         }))
@@ -337,7 +339,10 @@ impl Serving<'_> {
         let key = self.request_key(asked);
         let options = asked.options.clone();
         let engine = &self.state.engine;
-        let submitted = engine.submit_once(session, input, options, key).await;
+        let hash = Some(self.plain(asked));
+        let submitted = engine
+            .submit_found_by(session, input, options, key, hash)
+            .await;
         let unused = submitted
             .as_ref()
             .map_or(true, |submitted| submitted.repeats);
@@ -346,17 +351,20 @@ impl Serving<'_> {
         }
         let submitted = submitted?;
         let from = ShownFrom::Part(0);
-        let session = if submitted.repeats {
-            engine.turn(submitted.turn).await?.session
+        self.remember(asked, submitted.turn, from);
+        let (session, noted) = if submitted.repeats {
+            let session = engine.turn(submitted.turn).await?.session;
+            let noted = self.note(asked, session, submitted.turn, from).await?;
+            (session, Some(noted))
         } else {
-            session
+            (session, None)
         };
-        self.note(asked, session, submitted.turn, from).await?;
         Ok(Taken {
             turn: submitted.turn,
             session,
             from,
             watch: submitted.watch,
+            noted,
             mode: asked.launch.spec.mode,
             options: asked.options.clone(),
         })

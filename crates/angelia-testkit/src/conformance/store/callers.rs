@@ -25,15 +25,25 @@ pub async fn a_conversation_is_found_by_what_it_looks_like(fixture: &impl StoreF
     let lease = owned_session(&*store).await;
     let (first, second) = (plain_turn(lease.session), plain_turn(lease.session));
     for turn in [&first, &second] {
-        store.create_turn(&lease, turn).await.unwrap();
+        store
+            .create_turn(&lease, turn)
+            .await
+            .unwrap()
+            .await
+            .unwrap();
     }
     let notes = [note(&first, 1, 4), note(&first, 1, 9), note(&second, 1, 2)];
     for note in &notes {
-        store.note_history(note).await.unwrap();
+        store.note_history(note).await.unwrap().await.unwrap();
         // Said twice, it is still one.
-        store.note_history(note).await.unwrap();
+        store.note_history(note).await.unwrap().await.unwrap();
     }
-    store.note_history(&note(&second, 2, 7)).await.unwrap();
+    store
+        .note_history(&note(&second, 2, 7))
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     let newest_first: Vec<_> = notes.iter().rev().cloned().collect();
     assert_eq!(store.with_history([1; 32], 9).await.unwrap(), newest_first);
     let one = store.with_history([1; 32], 1).await.unwrap();
@@ -49,7 +59,7 @@ pub async fn a_history_belongs_to_a_turn(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
     let note = note(&plain_turn(lease.session), 1, 1);
-    let missing = store.note_history(&note).await;
+    let missing = store.note_history(&note).await.unwrap().await;
     assert!(
         matches!(missing, Err(StoreError::NotFound("turn"))),
         "{missing:?}"
@@ -64,7 +74,12 @@ pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
         turn.options.caller = caller.map(Into::into);
         turn.options.max_cost_usd = cost_usd;
         turn.created_at = time(created_at);
-        store.create_turn(&lease, &turn).await.unwrap();
+        store
+            .create_turn(&lease, &turn)
+            .await
+            .unwrap()
+            .await
+            .unwrap();
         let stored = store.turn(turn.id).await.unwrap().unwrap();
         assert_eq!(stored.options, turn.options);
         let usage = Usage {
@@ -101,7 +116,12 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     let (lease, other) = (owned_session(&*store).await, owned_session(&*store).await);
     let mut parked = plain_turn(lease.session);
     parked.options.can_park = true;
-    store.create_turn(&lease, &parked).await.unwrap();
+    store
+        .create_turn(&lease, &parked)
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     parked.state = TurnState::Parked {
         resumes_at: time(90),
     };
@@ -111,7 +131,12 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     elsewhere.state = TurnState::Parked {
         resumes_at: time(91),
     };
-    store.create_turn(&other, &elsewhere).await.unwrap();
+    store
+        .create_turn(&other, &elsewhere)
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     let ids = |turns: Vec<TurnRecord>| turns.iter().map(|turn| turn.id).collect::<Vec<_>>();
     for lease in [&lease, &other] {
         store.release(lease.clone()).await.unwrap();

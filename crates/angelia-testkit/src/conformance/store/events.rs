@@ -116,7 +116,12 @@ pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
     let lease = owned_session(&*store).await;
 
     let turn = plain_turn(lease.session);
-    store.create_turn(&lease, &turn).await.unwrap();
+    store
+        .create_turn(&lease, &turn)
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     let append = store.append(&lease, vec![event(&turn, 1, finished())]);
     append.await.unwrap().await.unwrap();
     for late in [finished(), notice("late")] {
@@ -131,7 +136,12 @@ pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
 
     // Also within one append, which then is refused as a whole.
     let turn = plain_turn(lease.session);
-    store.create_turn(&lease, &turn).await.unwrap();
+    store
+        .create_turn(&lease, &turn)
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     let twice = vec![event(&turn, 1, finished()), event(&turn, 2, finished())];
     let answer = store.append(&lease, twice).await.unwrap().await;
     assert!(

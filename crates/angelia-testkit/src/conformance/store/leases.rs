@@ -13,7 +13,7 @@ use super::{
 /// Every way to write with a lease is refused as lost.
 async fn assert_lost(store: &dyn Store, lease: &Lease) {
     let new = plain_turn(lease.session);
-    let created = store.create_turn(lease, &new).await;
+    let created = store.create_turn(lease, &new).await.unwrap().await;
     assert!(matches!(created, Err(StoreError::LeaseLost)), "{created:?}");
     let turns = store
         .turns(Some(lease.session), angelia_core::ports::Page::first(1))
@@ -88,6 +88,8 @@ pub async fn a_living_owner_keeps_its_session(fixture: &impl StoreFixture) {
     assert_lost(&*two, &lease).await;
     two.release(lease.clone()).await.unwrap();
     one.create_turn(&lease, &plain_turn(lease.session))
+        .await
+        .unwrap()
         .await
         .unwrap();
 

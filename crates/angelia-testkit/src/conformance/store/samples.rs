@@ -394,7 +394,12 @@ pub async fn owned_session(store: &dyn Store) -> Lease {
 pub async fn stored_turn(store: &dyn Store) -> (Lease, TurnRecord) {
     let lease = owned_session(store).await;
     let turn = plain_turn(lease.session);
-    store.create_turn(&lease, &turn).await.unwrap();
+    store
+        .create_turn(&lease, &turn)
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     (lease, turn)
 }
 

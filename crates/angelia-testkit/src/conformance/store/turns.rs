@@ -22,14 +22,19 @@ pub async fn a_turn_comes_back_as_it_was(fixture: &impl StoreFixture) {
     turn.options.origin = Origin::Remote;
     turn.options.can_ask = false;
     turn.state = TurnState::Running;
-    store.create_turn(&lease, &turn).await.unwrap();
+    store
+        .create_turn(&lease, &turn)
+        .await
+        .unwrap()
+        .await
+        .unwrap();
     same(&store.turn(turn.id).await.unwrap(), &Some(turn));
 }
 
 pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
-    let again = store.create_turn(&lease, &turn).await;
+    let again = store.create_turn(&lease, &turn).await.unwrap().await;
     assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
 
     // A finished turn without its event would have no outcome to show.
@@ -38,7 +43,14 @@ pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
         at: time(0),
         outcome: outcome(angelia_core::model::Status::Completed),
     };
-    assert!(store.create_turn(&lease, &done).await.is_err());
+    assert!(
+        store
+            .create_turn(&lease, &done)
+            .await
+            .unwrap()
+            .await
+            .is_err()
+    );
     assert!(
         store
             .set_turn_state(&lease, turn.id, &done.state)
@@ -55,7 +67,12 @@ pub async fn turns_are_paged_newest_first(fixture: &impl StoreFixture) {
     for index in 0..6 {
         let lease = &leases[index % 2];
         let turn = plain_turn(lease.session);
-        store.create_turn(lease, &turn).await.unwrap();
+        store
+            .create_turn(lease, &turn)
+            .await
+            .unwrap()
+            .await
+            .unwrap();
         ids.insert(0, turn.id);
     }
     let all = store.turns(None, Page::first(100)).await.unwrap();
@@ -127,7 +144,12 @@ pub async fn every_outcome_comes_back_as_it_was(fixture: &impl StoreFixture) {
     let lease = owned_session(&*store).await;
     for status in every_status() {
         let turn = plain_turn(lease.session);
-        store.create_turn(&lease, &turn).await.unwrap();
+        store
+            .create_turn(&lease, &turn)
+            .await
+            .unwrap()
+            .await
+            .unwrap();
         let expected = outcome(status);
         let last = angelia_core::model::EventKind::Finished(expected.clone());
         let append = store.append(&lease, vec![event(&turn, 1, last.clone())]);
