@@ -313,12 +313,15 @@ impl SessionActor {
             Some(claim) => self.create_once(&record, claim, found_by).await,
             None => match self.create(&record, found_by).await {
                 // Its agent is there: it begins while the record is written.
-                Ok(writing) if running && self.agent.is_some() => {
-                    waiting.creation = Some(Creation { writing, reply });
+                Ok(queued) if running && self.agent.is_some() => {
+                    waiting.creation = Some(Creation {
+                        writing: queued,
+                        reply,
+                    });
                     self.queue.push_back(waiting);
                     return;
                 }
-                Ok(mut writing) => writing.done().await.map(|()| Claimed::New),
+                Ok(mut queued) => queued.done().await.map(|()| Claimed::New),
                 Err(error) => Err(error),
             },
         };

@@ -47,16 +47,19 @@ pub enum RuleAnswer {
 }
 
 impl Permissions {
+    /// Why a tool is refused whatever else is said; `None`: it is not.
+    pub fn refusal(&self, tool: &str, subject: Option<&str>) -> Option<String> {
+        let mut rules = self.disallowed.iter();
+        let rule = rules.find(|rule| rule.touches(tool, subject))?;
+        Some(format!("`{rule}` is in disallowed_tools of this profile"))
+    }
+
     /// Applies the rules to one request of an agent that works in `cwd`.
     pub fn answer(&self, request: &ApprovalRequest, cwd: &Path) -> RuleAnswer {
         let name = &request.tool_name;
         let subject = request.subject.as_deref();
-        if let Some(rule) = self
-            .disallowed
-            .iter()
-            .find(|rule| rule.touches(name, subject))
-        {
-            return RuleAnswer::Deny(format!("`{rule}` is in disallowed_tools of this profile"));
+        if let Some(why) = self.refusal(name, subject) {
+            return RuleAnswer::Deny(why);
         }
         if let ApprovalKind::Question(_) = request.kind {
             return match self.level {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use angelia_core::{
     engine::{EngineError, Limits},
     model::{Content, Failure, FailureKind, Status, TurnState},
-    ports::Ended,
+    ports::{Ended, Page, StoreError},
 };
 
 use crate::stage::{Stage, options, outcome};
@@ -29,6 +29,44 @@ async fn one_agent_serves_many_turns_and_learns_the_model_once() {
     let kept = stage.engine.session(session.id).await.unwrap();
     assert_eq!(kept.spec.model.as_deref(), Some("wood"));
     assert_eq!(kept.native.unwrap().as_str(), "native-1");
+}
+
+/// A hot agent begins while its turn is written. If that fails, whoever asked is told, and the
+/// agent is stopped: nothing may happen that is not recorded.
+#[tokio::test(start_paused = true)]
+async fn a_hot_turn_that_cannot_be_recorded_is_refused_and_stopped() {
+    let stage = Stage::new();
+    let session = stage.session().await;
+    let first = stage.submit(session.id, "one").await;
+    stage.strings.next_run().await.complete("1");
+    outcome(first.watch).await;
+    // Somebody else takes the session over, and the lease of our actor is lost.
+    let theirs = stage.store.acquire(session.id).await.unwrap();
+
+    let input = vec![Content::text("two")];
+    let refused = stage.engine.submit(session.id, input, options()).await;
+    assert!(
+        matches!(refused, Err(EngineError::Store(StoreError::LeaseLost))),
+        "{refused:?}"
+    );
+    while stage.strings.closed() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let turns = stage.engine.turns(None, Page::first(9)).await.unwrap();
+    assert_eq!(turns.len(), 1, "{turns:?}");
+
+    // Here again, with a new agent.
+    stage.store.release(theirs).await.unwrap();
+    let third = stage.submit(session.id, "three").await;
+    loop {
+        let run = stage.strings.next_run().await;
+        if !run.is_given_up() {
+            run.complete("3");
+            break;
+        }
+    }
+    assert_eq!(&*outcome(third.watch).await.text, "3");
+    assert_eq!(stage.strings.opened(), 2);
 }
 
 #[tokio::test(start_paused = true)]

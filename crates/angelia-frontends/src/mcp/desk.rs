@@ -12,6 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::{BusSend, Task};
 
 pub trait Desk: Send + Sync + 'static {
+    /// May the caller use the tool at all? Not every agent asks before it does.
+    fn permitted<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<(), Refused>>;
+
     /// Whom the caller may hand work to, for the description of the tool.
     fn delegates(&self) -> Vec<Delegate>;
 

@@ -102,6 +102,9 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let said = request.arguments;
+        if let Err(refused) = self.desk.permitted(&request.name).await {
+            return Ok(refusal(&refused).into());
+        }
         let answered = match &*request.name {
             tools::DELEGATE => match arguments::read(said) {
                 Ok(task) => self.delegate(task, context).await,
@@ -127,11 +130,12 @@ impl ServerHandler for Server {
                 return Err(ErrorData::invalid_params(what, None));
             }
         };
-        let result = answered.unwrap_or_else(|refused| {
-            CallToolResult::error(vec![ContentBlock::text(refused.to_string())])
-        });
-        Ok(result.into())
+        Ok(answered.unwrap_or_else(|refused| refusal(&refused)).into())
     }
+}
+
+fn refusal(refused: &Refused) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(refused.to_string())])
 }
 
 type Said = Option<serde_json::Map<String, Value>>;

@@ -26,6 +26,9 @@ const PIECES: usize = 4096;
 /// Answers that may, besides.
 const ANSWERS: usize = 256;
 
+/// Marks that may, besides.
+const MARKS: usize = 16;
+
 /// Nobody reads any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nobody reads what is written to stdout any more")]
@@ -34,9 +37,9 @@ pub struct Gone;
 /// Cheap to clone; all clones write to the same stream.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Held while something is said, so that nobody else's words come between its halves. No more
-    /// wait in the channel than there is room for.
-    pieces: Arc<Mutex<mpsc::UnboundedSender<Piece>>>,
+    pieces: mpsc::Sender<Piece>,
+    /// Held while something is said, so that nobody else's words come between its halves.
+    saying: Arc<Mutex<()>>,
     stream: Arc<Stream>,
     room: Arc<Semaphore>,
     answers: Arc<Semaphore>,
@@ -70,7 +73,7 @@ impl Output {
             file,
             waiting: AtomicUsize::new(0),
         });
-        let (pieces, waiting) = mpsc::unbounded_channel();
+        let (pieces, waiting) = mpsc::channel(PIECES + ANSWERS + MARKS);
         let gone = CancellationToken::new();
         let (closed, written) = (gone.clone(), Arc::clone(&stream));
         let work = move || {
@@ -83,7 +86,8 @@ impl Output {
             .name("stdout".to_owned())
             .spawn(work)?;
         Ok(Self {
-            pieces: Arc::new(Mutex::new(pieces)),
+            pieces,
+            saying: Arc::default(),
             stream,
             room: Arc::new(Semaphore::new(WAITING)),
             answers: Arc::new(Semaphore::new(ANSWERS)),
@@ -121,7 +125,7 @@ impl Output {
     }
 
     fn say(&self, mut bytes: Vec<u8>, room: OwnedSemaphorePermit) -> Result<(), Gone> {
-        let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
         let count = self.stream.write_now(&bytes);
         if count == bytes.len() {
             return Ok(());
@@ -129,7 +133,8 @@ impl Output {
         bytes.drain(..count);
         self.stream.waiting.fetch_add(1, Ordering::Relaxed);
         let piece = Piece::Bytes { bytes, _room: room };
-        pieces.send(piece).map_err(|_closed| Gone)
+        // It is not full: whoever has room has a place, and marks are few.
+        self.pieces.try_send(piece).map_err(|_closed| Gone)
     }
 
     /// Resolves when nobody reads any more.
@@ -141,9 +146,7 @@ impl Output {
     pub async fn written(&self, within: Duration) -> Result<(), Gone> {
         let (mark, reached) = oneshot::channel();
         let written = async {
-            let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-            let sent = pieces.send(Piece::Mark(mark));
-            drop(pieces);
+            let sent = self.pieces.send(Piece::Mark(mark)).await;
             sent.map_err(|_closed| Gone)?;
             reached.await.map_err(|_closed| Gone)
         };
@@ -166,7 +169,7 @@ impl Stream {
         }
     }
 
-    fn write_waiting(&self, mut pieces: mpsc::UnboundedReceiver<Piece>) -> io::Result<()> {
+    fn write_waiting(&self, mut pieces: mpsc::Receiver<Piece>) -> io::Result<()> {
         while let Some(piece) = pieces.blocking_recv() {
             match piece {
                 Piece::Bytes { bytes, .. } => {

@@ -1,9 +1,15 @@
 //! Both ends on pipes.
 
 use std::{
+    fs::File,
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
     time::Duration,
+};
+
+use rustix::{
+    fs::{OFlags, fcntl_getfl},
+    pipe::pipe,
 };
 
 use super::*;
@@ -87,4 +93,63 @@ async fn a_host_that_has_gone_is_noticed() {
     while output.send(b"hello\n".to_vec()).await.is_ok() {}
     output.gone().await;
     assert_eq!(output.written(SOON).await, Err(Gone));
+}
+
+/// A host that reads in fits and starts gets everything in order, whether it was written on the
+/// spot or by the thread.
+#[tokio::test]
+async fn order_is_kept_between_what_waits_and_what_does_not() {
+    let (theirs, ours) = pipe().unwrap();
+    let output = Output::open(ours).unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut theirs = File::from(theirs);
+        let (mut read, mut piece) = (Vec::new(), vec![0; 30_000]);
+        loop {
+            let count = theirs.read(&mut piece).unwrap();
+            if count == 0 {
+                return read;
+            }
+            read.extend_from_slice(&piece[..count]);
+            if read.len() % 7 == 0 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    });
+    let mut said = Vec::new();
+    for number in 0..400_usize {
+        // Tiny ones, some of several pages, and some that only the thread writes.
+        let length = [3, 200, 9_000, 40_000][number % 4] + number;
+        let digit = b'0' + u8::try_from(number % 10).unwrap();
+        let mut line = vec![digit; length];
+        line.push(b'\n');
+        said.extend_from_slice(&line);
+        output.send(line).await.unwrap();
+    }
+    output.written(SOON).await.unwrap();
+    drop(output);
+    assert!(reading.join().unwrap() == said, "something is out of order");
+}
+
+#[tokio::test]
+async fn a_pipe_is_read_without_waiting_and_left_as_it_was() {
+    let (ours, theirs) = pipe().unwrap();
+    let kept = ours.try_clone().unwrap();
+    let blocks = |stream| !fcntl_getfl(stream).unwrap().contains(OFlags::NONBLOCK);
+    let mut input = Input::open(ours, 1 << 20).unwrap();
+    let mut host = File::from(theirs);
+    assert!(!blocks(&kept));
+    host.write_all(b"one\ntwo\nth").unwrap();
+    assert_eq!(input.next().await, Some(Line::Whole(b"one".to_vec())));
+    assert_eq!(input.next().await, Some(Line::Whole(b"two".to_vec())));
+    let nothing = tokio::time::timeout(Duration::from_millis(50), input.next()).await;
+    assert!(nothing.is_err(), "{nothing:?}");
+    let long = vec![b'x'; 500_000];
+    let rest = [&b"ree\n"[..], &long, b"\n"].concat();
+    let writing = std::thread::spawn(move || host.write_all(&rest).unwrap());
+    assert_eq!(input.next().await, Some(Line::Whole(b"three".to_vec())));
+    assert_eq!(input.next().await, Some(Line::Whole(long)));
+    writing.join().unwrap();
+    assert_eq!(input.next().await, None);
+    drop(input);
+    assert!(blocks(&kept), "whoever reads it next expects it to block");
 }

@@ -192,21 +192,30 @@ fn at(sorted: &[f64], part: f64) -> f64 {
     sorted[place]
 }
 
-/// The same pair of clients, while an endpoint beside them has stopped reading and is sent to.
+/// Two daemons in turns, of which one has an endpoint that has stopped reading and was sent more
+/// than it can hold.
 pub(crate) fn stalled(figures: &mut Figures) -> Result<()> {
-    let daemon = Daemon::start(Whose::Ours)?;
-    let calm = delivery(&daemon, "calm", Duration::from_millis(2))?;
-    let socket = daemon.socket();
-    let _stalled = Client::registered(&socket, "stalled", false)?;
-    let mut flood = Client::connect(&socket)?;
+    let [calm, troubled] = [Daemon::start(Whose::Ours)?, Daemon::start(Whose::Ours)?];
+    let _stalled = Client::registered(&troubled.socket(), "stalled", false)?;
+    let mut flood = Client::connect(&troubled.socket())?;
     for number in 0..5000 {
         flood
             .stream
             .write_all(&message("stalled", &number.to_string()))?;
     }
-    let beside = delivery(&daemon, "beside", Duration::from_millis(2))?;
-    figures.add("angelia: nobody stalled, p99 ms", at(&calm, 0.99));
-    figures.add("angelia: one stalled, p99 ms", at(&beside, 0.99));
+    let mut samples = [Vec::new(), Vec::new()];
+    for turn in 0..4 {
+        for (daemon, samples) in [&calm, &troubled].into_iter().zip(&mut samples) {
+            let run = format!("turn{turn}-");
+            samples.extend(delivery(daemon, &run, Duration::from_millis(2))?);
+        }
+    }
+    let [calm, beside] = samples.map(|mut samples| {
+        samples.sort_by(f64::total_cmp);
+        at(&samples, 0.99)
+    });
+    figures.add("angelia: nobody stalled, p99 ms", calm);
+    figures.add("angelia: one stalled, p99 ms", beside);
     Ok(())
 }
 

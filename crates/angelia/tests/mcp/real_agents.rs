@@ -295,3 +295,20 @@ fn write_rules(home: &Path) {
     let rules = "callbacks:\n- {match_type: task, context: true}\n";
     fs::write(home.join("bus-rules.yaml"), rules).unwrap();
 }
+
+/// Codex asks nobody about our server, so the server looks itself.
+#[test]
+fn real_codex_is_refused_what_its_profile_disallows() {
+    let lab = Lab::new(
+        "profiles:
+  default: {executor: codex, delegate_to: [helper], disallowed_tools: [mcp__angelia__delegate]}
+  helper: {executor: parrot, disallowed_tools: [mcp__angelia__delegate]}
+",
+    );
+    let handed = lab.turn(&[&delegating("helper", "words of codex")]);
+    refused(&handed, "`mcp__angelia__delegate` is in disallowed_tools");
+    let looked = lab.turn(&[&calling("bus_info", &json!({}))]);
+    let (ok, output) = result(&looked);
+    assert!(ok, "{output}");
+    lab.end(None);
+}

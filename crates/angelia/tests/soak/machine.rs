@@ -77,6 +77,10 @@ fn metrics(socket: &Path) -> HashMap<String, f64> {
     values.collect()
 }
 
+/// What the store may hold: two for each connection (a writer, one that empties the log, four
+/// readers, and one for each of at most four threads that look something up), and one for all.
+const MOST_OF_THE_STORE: usize = 2 * (1 + 1 + 4 + 4) + 1;
+
 /// Without those of the store, which opens its file for as many readers as there were at once.
 fn descriptors(pid: u32) -> usize {
     let all = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
@@ -84,7 +88,10 @@ fn descriptors(pid: u32) -> usize {
         let leads = fs::read_link(entry.path()).unwrap_or_default();
         leads.to_string_lossy().contains("state.db")
     };
-    all.filter(|entry| !leads_to_the_store(entry)).count()
+    let (stores, others): (Vec<_>, Vec<_>) = all.partition(leads_to_the_store);
+    let stores = stores.len();
+    assert!(stores <= MOST_OF_THE_STORE, "{stores} lead to the store");
+    others.len()
 }
 
 /// In memory, in kilobytes.

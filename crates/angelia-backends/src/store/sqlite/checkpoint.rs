@@ -45,7 +45,7 @@ impl Checkpointer {
     /// Notes a transaction; now and then wakes the thread, and never waits for it.
     pub(super) fn committed(&mut self) {
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
-        if waiting % WORTH != 0 {
+        if !waiting.is_multiple_of(WORTH) {
             return;
         }
         if self.running.is_none() {

@@ -156,14 +156,20 @@ fn found(plan: &Plan, before: Option<&str>, text: Option<&str>) -> Vec<Found> {
 
 fn report(findings: &Findings) -> String {
     let mut text = String::new();
-    let mut line = |mark: bool, what: &str, words: &str| {
-        let mark = if mark { "✓" } else { "✗" };
+    let mut line = |mark: Option<bool>, what: &str, words: &str| {
+        let mark = match mark {
+            Some(true) => "✓",
+            Some(false) => "✗",
+            None => "?",
+        };
         // Writing to a string cannot fail.
         let _infallible = writeln!(text, "{mark} {what:8} {words}");
     };
     match (&findings.program, &findings.version) {
-        (Some(program), Some(version)) => line(true, "codex", &format!("{version} at {program}")),
-        _ => line(false, "codex", "not found, or not usable"),
+        (Some(program), Some(version)) => {
+            line(Some(true), "codex", &format!("{version} at {program}"))
+        }
+        _ => line(Some(false), "codex", "not found, or not usable"),
     }
     let login = match (&findings.lane, findings.login) {
         (Some(who), _) => format!("logged in ({who})"),
@@ -171,7 +177,12 @@ fn report(findings: &Findings) -> String {
         (None, "out") => "not logged in".to_owned(),
         (None, other) => other.to_owned(),
     };
-    line(findings.login != "out", "login", &login);
+    let is_in = match findings.login {
+        "in" | "not needed" => Some(true),
+        "out" => Some(false),
+        _ => None,
+    };
+    line(is_in, "login", &login);
     let state = match (findings.enabled, findings.current) {
         (false, _) => "not enabled; `angelia codex enable` does it",
         (true, true) => "enabled, up to date",
@@ -180,7 +191,7 @@ fn report(findings: &Findings) -> String {
         }
     };
     let config = format!("{state} ({})", findings.config);
-    line(findings.current, "config", &config);
+    line(Some(findings.current), "config", &config);
     for part in &findings.parts {
         let _infallible = writeln!(text, "    {:8} {}", part.state, part.name);
         for note in &part.notes {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use angelia_core::ports::BoxFuture;
 use angelia_frontends::mcp::{
-    Answer, Delegate, Desk, Progress, Records, Refused, Sight,
+    Answer, Delegate, Desk, Progress, Records, Refused, SERVER, Sight,
     arguments::{BusSend, Task},
 };
 use tokio::{
@@ -66,6 +66,23 @@ impl HomeDesk {
 }
 
 impl Desk for HomeDesk {
+    fn permitted<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<(), Refused>> {
+        Box::pin(async move {
+            // The owner's own clients ask the owner; who cannot be told is refused by the tool.
+            let Ok(Some(id)) = self.starter.session(&self.app) else {
+                return Ok(());
+            };
+            let Some(session) = self.local().await?.store.session(id).await? else {
+                return Ok(());
+            };
+            let name = format!("mcp__{SERVER}__{tool}");
+            let permissions = &session.spec.permissions;
+            permissions.refusal(&name, None).map_or(Ok(()), |why| {
+                Err(Refused::new(format!("this may not be used here: {why}")))
+            })
+        })
+    }
+
     fn delegates(&self) -> Vec<Delegate> {
         let names = self.app.config.all_delegates(&self.profile);
         let summaries = self.app.config.summaries();
