@@ -19,8 +19,9 @@ use super::open;
 /// How many transactions are worth a checkpoint: about as many as SQLite itself would let pile up.
 const WORTH: u32 = 256;
 
-/// How many may pile up before it is done beside others.
-const MOST: u32 = 4096;
+/// How many may pile up before it is done beside others: about half of what a commit itself would
+/// have to empty.
+const MOST: u32 = 1024;
 
 /// Nobody writes for so long.
 const QUIET: Duration = Duration::from_millis(200);
