@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use angelia_core::{
-    model::{Failure, FailureKind, Status},
-    ports::Ended,
+    model::{EventKind, Failure, FailureKind, Status, Usage},
+    ports::{Emitted, Ended},
 };
+use angelia_testkit::puppet::Run;
 
 use serde_json::json;
 
@@ -66,26 +67,53 @@ async fn a_failure_that_passes_may_be_tried_again() {
     assert_ne!(first.turn(), second.turn());
 }
 
+/// Waits to be interrupted, tells what was used, and ends.
+async fn obey(run: Run) {
+    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled())
+        .await
+        .unwrap();
+    let usage = Usage {
+        input_tokens: 31,
+        output_tokens: 17,
+        ..Usage::default()
+    };
+    run.emit(vec![Emitted::Event(EventKind::Usage(usage))])
+        .await;
+    run.end(Ended {
+        status: Status::Interrupted,
+        text: None,
+        reason: "interrupted".into(),
+    });
+}
+
+/// The agent counts when it has stopped, and the caller is told that.
+#[tokio::test]
+async fn what_an_answer_used_that_was_cut_short_is_told() {
+    let ask = Ask::messages([user("one")]).with("stop_sequences", json!(["END"]));
+    for stream in [false, true] {
+        let stage = Stage::new();
+        let answer = stage.send(&ask.clone().with("stream", stream));
+        let run = stage.run().await;
+        run.say(0, "so much END and more").await;
+        obey(run).await;
+        let answer = answer.await.unwrap();
+        assert!(answer.text.contains("\"output_tokens\":17"), "{answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_answer_is_cut_at_its_ceiling_and_the_turn_ended() {
     let stage = Stage::new();
     let answer = stage.send(&Ask::new([user("one")]).with("max_tokens", 2).streamed());
     let run = stage.run().await;
     run.say(0, "a long text that goes on and on").await;
+    obey(run).await;
     let answer = answer.await.unwrap();
     assert_eq!(answer.streamed(), "a long tex");
     assert!(
         answer.text.contains("\"finish_reason\":\"length\""),
         "{answer:?}"
     );
-    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled())
-        .await
-        .unwrap();
-    run.end(Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: "interrupted".into(),
-    });
 }
 
 #[tokio::test]
@@ -94,12 +122,8 @@ async fn what_was_cut_is_carried_when_it_goes_on() {
     let answer = stage.send(&Ask::new([user("one")]).with("max_tokens", 1).streamed());
     let run = stage.run().await;
     run.say(0, "too long").await;
+    obey(run).await;
     let first = answer.await.unwrap();
-    run.end(Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: "interrupted".into(),
-    });
     let go_on = Ask::new([
         user("one"),
         crate::stage::assistant(&first.streamed()),
@@ -123,6 +147,7 @@ async fn an_answer_ends_before_the_callers_word_in_every_dialect() {
         let answer = stage.send(&ask.clone().with("stream", stream));
         let run = stage.run().await;
         run.say(0, "so much END and more").await;
+        obey(run).await;
         let answer = answer.await.unwrap();
         let reason = if answer.text.contains("stop_sequence") {
             assert!(
@@ -136,13 +161,5 @@ async fn an_answer_ends_before_the_callers_word_in_every_dialect() {
         assert!(answer.text.contains(reason), "{answer:?}");
         assert!(answer.text.contains("so much"), "{answer:?}");
         assert!(!answer.text.contains("more"), "{answer:?}");
-        tokio::time::timeout(DEADLINE, run.io.cancel.cancelled())
-            .await
-            .unwrap();
-        run.end(Ended {
-            status: Status::Interrupted,
-            text: None,
-            reason: "interrupted".into(),
-        });
     }
 }

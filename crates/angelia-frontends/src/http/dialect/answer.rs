@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     engine::{EventBatch, RequestKey, Watch},
-    model::{Content, EventKind, Failure, FailureKind, Mode, Seq, SessionId, TurnId, TurnOptions},
+    model::{
+        Content, EventKind, Failure, FailureKind, Mode, Seq, SessionId, TurnEvent, TurnId,
+        TurnOptions, Usage,
+    },
     ports::{Committed, HistoryNote, StoreError},
 };
 use jiff::Timestamp;
@@ -15,6 +18,9 @@ use super::{
     demands::Demand, gathered::Gathered, incoming::Incoming, serve::Lost, viewer::Viewer,
 };
 use crate::http::ApiState;
+
+/// A turn that was cut short tells what it has used when it ends, which is soon.
+const CUT_ENDS: Duration = Duration::from_secs(2);
 
 /// An answer whose form is wrong may be repaired so often.
 const REPAIRS: u8 = 1;
@@ -40,6 +46,7 @@ pub(super) struct Answer {
     gathered: Gathered,
     /// Pieces that wait: the end, until what it ends is written down.
     end: Option<Piece>,
+    cut: Cut,
     /// Of the answer's last event.
     last: Option<(Seq, Timestamp)>,
     repairs: u8,
@@ -49,6 +56,17 @@ pub(super) struct Answer {
     viewer: Option<Viewer>,
     /// What is done when the process has died that was waiting for results.
     pub(super) lost: Option<Lost>,
+}
+
+/// Was the answer cut short?
+#[derive(Debug, Default)]
+enum Cut {
+    #[default]
+    No,
+    /// Its turn has been told to end.
+    Ends,
+    /// It had ended, and this is what it used.
+    Ended(Usage),
 }
 
 /// The turn of a request.
@@ -109,6 +127,7 @@ impl Answer {
             noted: taken.noted,
             gathered: Gathered::default(),
             end: None,
+            cut: Cut::No,
             last: None,
             repairs: REPAIRS,
             over: false,
@@ -121,6 +140,7 @@ impl Answer {
     /// What comes next; the end comes alone.
     pub(super) async fn next(&mut self, patience: Duration) -> Result<Next, DialectError> {
         if self.end.is_some() {
+            self.count_what_was_cut().await;
             self.remember().await?;
             self.over = true;
             if let Some(viewer) = self.viewer.take() {
@@ -151,7 +171,8 @@ impl Answer {
     }
 
     fn show(&mut self, batch: &EventBatch, pieces: &mut Vec<Piece>) -> Step {
-        for event in batch.iter() {
+        let mut events = batch.iter();
+        while let Some(event) = events.next() {
             // Who gets it whole gets what is settled.
             if !self.ask.stream && matches!(event.kind, EventKind::Delta { .. }) {
                 continue;
@@ -159,6 +180,9 @@ impl Answer {
             let step = self.shown.event(event, pieces);
             if !matches!(step, Step::More) {
                 self.last = Some((event.seq, event.at));
+                if let Step::Cut = step {
+                    self.cut = events.find_map(whole_usage).map_or(Cut::Ends, Cut::Ended);
+                }
                 return step;
             }
         }
@@ -210,6 +234,28 @@ impl Answer {
         }
         self.end = pieces.pop();
         Ok(Some(pieces))
+    }
+
+    /// What an answer has used that was cut short.
+    async fn count_what_was_cut(&mut self) {
+        let watch = &mut self.watch;
+        let ended = async {
+            while let Ok(Some(batch)) = watch.next().await {
+                if let Some(usage) = batch.iter().find_map(whole_usage) {
+                    return Some(usage);
+                }
+            }
+            None
+        };
+        let whole = match std::mem::take(&mut self.cut) {
+            Cut::No => return,
+            Cut::Ended(usage) => Some(usage),
+            Cut::Ends => tokio::time::timeout(CUT_ENDS, ended).await.ok().flatten(),
+        };
+        if let (Some(whole), Some(Piece::End(end))) = (whole, &mut self.end) {
+            end.usage = self.shown.used(&whole);
+            self.gathered.piece(&Piece::End(end.clone()));
+        }
     }
 
     /// The process that waited for the results has died: a new one is told everything.
@@ -333,6 +379,13 @@ impl Answer {
             model: Arc::clone(&self.ask.model),
             at: Timestamp::now(),
         }
+    }
+}
+
+fn whole_usage(event: &TurnEvent) -> Option<Usage> {
+    match &event.kind {
+        EventKind::Finished(outcome) => Some(outcome.usage.clone()),
+        _ => None,
     }
 }
 

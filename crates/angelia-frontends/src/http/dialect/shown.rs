@@ -128,6 +128,11 @@ impl Shown {
         self.began
     }
 
+    /// What this answer used of what its whole turn did.
+    pub fn used(&self, whole: &Usage) -> Usage {
+        since(whole, &self.usage_before)
+    }
+
     /// Takes the next event of the turn. After anything but [`Step::More`] there is nothing to
     /// come.
     pub fn event(&mut self, event: &TurnEvent, out: &mut Vec<Piece>) -> Step {
@@ -428,7 +433,7 @@ impl Shown {
     fn end(&mut self, event: &TurnEvent, stop: Stop, status: &'static str, out: &mut Vec<Piece>) {
         self.close_any(out);
         self.begin(event, out);
-        let usage = since(&self.usage, &self.usage_before);
+        let usage = self.used(&self.usage);
         out.push(Piece::End(End {
             stop,
             usage,
