@@ -7,19 +7,22 @@
 //! - [`codex`]: Codex through its app-server.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
 //! - [`pool`]: processes started before they are needed.
-//! - [`process`]: children, from their start to the last of their descendants.
+//! - [`process`]: children, from their start to the last of their descendants; `link`: the pipes of one that runs.
+//! - `turn_clocks`: what every turn waits for besides its agent's words.
 
 pub mod acp;
 pub mod claude;
 pub mod codex;
 pub mod host;
 mod lenient;
+mod link;
 mod npm;
 mod once_per_file;
 pub mod parrot;
 pub mod pool;
 pub mod process;
 mod prose;
+mod turn_clocks;
 
 use std::sync::Arc;
 

@@ -10,8 +10,12 @@
 #[expect(dead_code, reason = "shared with the tests on the real program")]
 #[path = "real_claude/harness.rs"]
 mod harness;
+#[expect(dead_code, reason = "shared with the tests of other executors")]
+#[path = "place/mod.rs"]
+mod place;
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
@@ -65,7 +69,7 @@ async fn many_turns_on_one_process() {
     let heard = session.say("WORDS:20000").await;
     assert!(heard.deltas().starts_with("w0 w1 "));
     session.close().await;
-    assert_eq!(lab.processes(), Vec::<String>::new());
+    assert_eq!(lab.processes(), BTreeSet::new());
 }
 
 #[tokio::test]
@@ -125,7 +129,7 @@ async fn a_pipe_held_by_a_survivor_does_not_hold_the_turn() {
     assert!(heard.failure().message.contains("exit status: 7"));
     assert!(began.elapsed() < Duration::from_secs(20));
     session.close().await;
-    assert_eq!(lab.processes(), Vec::<String>::new());
+    assert_eq!(lab.processes(), BTreeSet::new());
 }
 
 #[tokio::test]
@@ -169,7 +173,7 @@ async fn a_turn_that_is_given_up_leaves_nothing_running() {
     assert!(given_up.is_err());
     assert!(!session.agent.is_usable(), "its turn has not ended");
     session.close().await;
-    assert_eq!(lab.processes(), Vec::<String>::new());
+    assert_eq!(lab.processes(), BTreeSet::new());
 }
 
 #[tokio::test]

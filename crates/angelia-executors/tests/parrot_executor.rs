@@ -1,224 +1,51 @@
 //! The parrot behind the executor's port: real processes, the shared driver, the stop ladder.
-//!
-//! The program that has the subcommand `parrot` is built by another crate. So this test's own
-//! executable stands in for it: a script calls its ignored test [`the_process`], which is the same
-//! code, with the pipes where a parrot expects them.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    io::{self, BufReader},
-    os::unix::fs::PermissionsExt as _,
-    sync::Arc,
-    time::Duration,
-};
+#[path = "parrot_program/mod.rs"]
+mod parrot_program;
+#[expect(dead_code, reason = "shared with the tests of other executors")]
+#[path = "place/mod.rs"]
+mod place;
+
+use std::{collections::HashSet, sync::Arc};
 
 use angelia_core::{
     model::{
-        Content, Decision, EventKind, FailureKind, Mode, NativeSessionId, Origin, SessionId,
-        SessionSpec, Status, SystemPrompt, Turn, TurnId, TurnOptions, Verdict,
+        Decision, EventKind, FailureKind, Mode, NativeSessionId, SessionSpec, Status, SystemPrompt,
+        Verdict,
     },
-    ports::{
-        Agent, Clock, Emitted, Ended, EventSender, Executor, Login, Opening, TurnControl, TurnIo,
-    },
-    redact::Redactor,
-    task::Tasks,
+    ports::{Emitted, Login, TurnControl},
 };
-use angelia_executors::{
-    Host, parrot,
-    process::{HomeId, OwnerId},
-};
-use angelia_testkit::isolated::Isolated;
+use angelia_executors::parrot;
+use angelia_testkit::by_hand::Session;
 use rustix::process::{Pid, test_kill_process};
-use tokio::{
-    sync::{Notify, mpsc},
-    task::JoinSet,
-    time::timeout,
-};
-use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
+use tokio::{sync::Notify, task::JoinSet};
 
-const DEADLINE: Duration = Duration::from_secs(30);
-const ARGUMENTS: &str = "ANGELIA_TEST_PARROT_ARGUMENTS";
+use crate::place::Place;
 
-/// Descriptor 3 is the pipe; stdout belongs to the test's own reporting and leads nowhere.
-#[test]
-#[ignore = "not a test: the program the others start"]
-fn the_process() {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how the script passes the arguments on"
-    )]
-    let Ok(arguments) = std::env::var(ARGUMENTS) else {
-        return;
-    };
-    let mut arguments = arguments.split(' ').map(str::to_owned);
-    assert_eq!(arguments.next().as_deref(), Some(parrot::SUBCOMMAND));
-    let output = File::options().write(true).open("/dev/fd/3").unwrap();
-    let input = BufReader::new(io::stdin());
-    let code = parrot::process::run(arguments, input, output, &mut io::stderr());
-    std::process::exit(code.into());
+fn new_place() -> Place {
+    Place::with(&parrot::REGISTRATION, |isolated, host| {
+        host.current_exe = parrot_program::make(isolated);
+    })
 }
 
-#[derive(Debug)]
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::now()
-    }
-
-    fn fresh_uuid(&self) -> Uuid {
-        Uuid::now_v7()
-    }
-}
-
-struct Lab {
-    place: Isolated,
-    executor: Arc<dyn Executor>,
-}
-
-impl Lab {
-    fn new() -> Self {
-        let place = Isolated::new().unwrap();
-        let program = place.root().join("angelia");
-        let script = format!(
-            "#!/bin/sh\n{ARGUMENTS}=\"$*\" exec '{}' --ignored --exact the_process --nocapture \
-             3>&1 >/dev/null\n",
-            std::env::current_exe().unwrap().display()
-        );
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-        let host = Host {
-            environment: Arc::new(place.environment().into_iter().collect()),
-            user_home: place.home(),
-            home_id: HomeId::new("test-home").unwrap(),
-            owner_id: OwnerId::new(&Uuid::now_v7().simple().to_string()).unwrap(),
-            work_dir: place.root().join("angelia-home/work"),
-            ledger: place.root().join("angelia-home/run"),
-            redactor: Redactor::default(),
-            tasks: Tasks::new(),
-            clock: Arc::new(SystemClock),
-            current_exe: program,
-            keep_warm: false,
-        };
-        let executor = (parrot::REGISTRATION.build)(host);
-        Self { place, executor }
-    }
-
+impl Place {
     fn spec(&self) -> SessionSpec {
-        SessionSpec::new("parrot", self.place.work())
+        SessionSpec::new("parrot", self.isolated.work())
     }
 
     async fn open(&self, spec: &SessionSpec, native: Option<&NativeSessionId>) -> Session {
-        let id = SessionId::from_uuid(Uuid::now_v7());
-        let opening = Opening {
-            session: id,
-            spec,
-            native,
-        };
-        let agent = timeout(DEADLINE, self.executor.open(opening)).await;
-        Session {
-            id,
-            agent: agent.unwrap().unwrap(),
-        }
+        Session::open(&*self.executor, spec, native).await.unwrap()
     }
 }
 
-struct Session {
-    id: SessionId,
-    agent: Box<dyn Agent>,
-}
-
-struct Heard {
-    emitted: Vec<Emitted>,
-    ended: Ended,
-}
-
-/// What a watcher makes of an event.
-enum Reaction {
-    Interrupt,
-    Tell(TurnControl),
-}
-
-impl Session {
-    async fn say(&mut self, text: &str) -> Heard {
-        self.watched(Origin::Owner, text, |_| None).await
-    }
-
-    async fn watched(
-        &mut self,
-        origin: Origin,
-        text: &str,
-        react: impl Fn(&Emitted) -> Option<Reaction>,
-    ) -> Heard {
-        let turn = Turn {
-            id: TurnId::from_uuid(Uuid::now_v7()),
-            session: self.id,
-            input: vec![Content::text(text)],
-            options: TurnOptions {
-                can_ask: true,
-                ..TurnOptions::new(origin)
-            },
-        };
-        let (sender, mut events) = mpsc::channel::<Vec<Emitted>>(64);
-        let (control, receiver) = mpsc::channel(8);
-        let cancel = CancellationToken::new();
-        let io = TurnIo {
-            events: EventSender::new(sender),
-            control: receiver,
-            cancel: cancel.clone(),
-        };
-        let listen = async {
-            let mut emitted = Vec::new();
-            while let Some(batch) = events.recv().await {
-                for one in batch {
-                    match react(&one) {
-                        Some(Reaction::Interrupt) => cancel.cancel(),
-                        Some(Reaction::Tell(word)) => control.send(word).await.unwrap(),
-                        None => {}
-                    }
-                    emitted.push(one);
-                }
-            }
-            emitted
-        };
-        let both = async { tokio::join!(self.agent.run(&turn, io), listen) };
-        let (ended, emitted) = timeout(DEADLINE, both).await.unwrap();
-        Heard { emitted, ended }
-    }
-
-    async fn pid(&mut self) -> Pid {
-        let heard = self.say("!who").await;
-        let text = heard.text();
-        let number = text.split("process ").nth(1).unwrap();
-        let number = number.split(',').next().unwrap().parse().unwrap();
-        Pid::from_raw(number).unwrap()
-    }
-
-    async fn close(self) {
-        timeout(DEADLINE, self.agent.close(Duration::from_secs(4)))
-            .await
-            .unwrap();
-    }
-}
-
-impl Heard {
-    fn text(&self) -> &str {
-        assert_eq!(self.ended.status, Status::Completed, "{:#?}", self.emitted);
-        self.ended.text.as_deref().unwrap()
-    }
-
-    fn started(&self) -> (NativeSessionId, bool) {
-        let started = self.emitted.iter().find_map(|one| match one {
-            Emitted::Event(EventKind::Started(started)) => Some(started),
-            _ => None,
-        });
-        let started = started.unwrap();
-        (started.native_session_id.clone().unwrap(), started.resumed)
-    }
+async fn pid(session: &mut Session) -> Pid {
+    let heard = session.say("!who").await;
+    let text = heard.text();
+    let number = text.split("process ").nth(1).unwrap();
+    let number = number.split(',').next().unwrap().parse().unwrap();
+    Pid::from_raw(number).unwrap()
 }
 
 fn is_delta(emitted: &Emitted) -> bool {
@@ -227,20 +54,20 @@ fn is_delta(emitted: &Emitted) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_sessions_speak_at_once_each_with_its_own_process() {
-    let lab = Lab::new();
+    let place = new_place();
     let mut sessions = Vec::new();
     for _ in 0..16 {
-        sessions.push(lab.open(&lab.spec(), None).await);
+        sessions.push(place.open(&place.spec(), None).await);
     }
     let mut conversations = JoinSet::new();
     for mut session in sessions {
         conversations.spawn(async move {
-            let first = session.pid().await;
+            let first = pid(&mut session).await;
             for words in [1, 20, 200] {
                 let heard = session.say(&format!("!words {words} 1")).await;
                 assert_eq!(heard.text().split(' ').count(), words);
             }
-            assert_eq!(session.pid().await, first);
+            assert_eq!(pid(&mut session).await, first);
             session.close().await;
             assert!(test_kill_process(first).is_err());
             first
@@ -252,46 +79,49 @@ async fn sixteen_sessions_speak_at_once_each_with_its_own_process() {
 
 #[tokio::test]
 async fn an_interrupt_ends_the_turn_and_the_process_takes_the_next() {
-    let lab = Lab::new();
-    let mut session = lab.open(&lab.spec(), None).await;
-    let pid = session.pid().await;
+    let place = new_place();
+    let mut session = place.open(&place.spec(), None).await;
+    let process = pid(&mut session).await;
     for (prompt, silent) in [
         ("!words 1000 60000", false),
         ("!tool Bash 60000", false),
         ("!hang", true),
     ] {
         let heard = session
-            .watched(Origin::Owner, prompt, |emitted| {
+            .say_watched(prompt, move |emitted, hands| {
                 let now = match emitted {
                     Emitted::Event(EventKind::Started(_)) => silent,
                     Emitted::Event(EventKind::ToolCall(_)) => true,
                     other => is_delta(other),
                 };
-                now.then_some(Reaction::Interrupt)
+                if now {
+                    hands.cancel.cancel();
+                }
             })
             .await;
         assert_eq!(heard.ended.status, Status::Interrupted, "{prompt}");
     }
     assert!(session.agent.is_usable());
-    assert_eq!(session.pid().await, pid);
+    assert_eq!(pid(&mut session).await, process);
     session.close().await;
 }
 
 #[tokio::test]
 async fn decisions_reach_it() {
-    let lab = Lab::new();
-    let mut session = lab.open(&lab.spec(), None).await;
+    let place = new_place();
+    let mut session = place.open(&place.spec(), None).await;
     for (verdict, expected) in [
         (Verdict::Once, "You allowed `make tea`."),
         (Verdict::Deny, "You refused `make tea`: Too late."),
     ] {
         let heard = session
-            .watched(Origin::Owner, "!ask make tea", |emitted| match emitted {
-                Emitted::Ask(request) => Some(Reaction::Tell(TurnControl::Decide {
-                    key: Arc::clone(&request.key),
-                    decision: Decision::new(verdict, "owner").with_note("Too late."),
-                })),
-                _ => None,
+            .say_watched("!ask make tea", move |emitted, hands| {
+                if let Emitted::Ask(request) = emitted {
+                    hands.tell(TurnControl::Decide {
+                        key: Arc::clone(&request.key),
+                        decision: Decision::new(verdict, "owner").with_note("Too late."),
+                    });
+                }
             })
             .await;
         assert!(heard.text().starts_with(expected), "{}", heard.text());
@@ -301,31 +131,34 @@ async fn decisions_reach_it() {
 
 #[tokio::test]
 async fn a_conversation_is_resumed_forked_and_forgotten() {
-    let lab = Lab::new();
-    let spec = lab.spec();
-    let mut session = lab.open(&spec, None).await;
-    let (native, resumed) = session.say("hello").await.started();
-    assert!(!resumed);
+    let place = new_place();
+    let spec = place.spec();
+    let mut session = place.open(&spec, None).await;
+    let heard = session.say("hello").await;
+    assert!(!heard.started().resumed);
+    let native = heard.native();
     session.close().await;
 
-    let mut session = lab.open(&spec, Some(&native)).await;
-    assert_eq!(session.say("again").await.started(), (native.clone(), true));
+    let mut session = place.open(&spec, Some(&native)).await;
+    let heard = session.say("again").await;
+    assert!(heard.started().resumed);
+    assert_eq!(heard.native(), native);
     session.close().await;
 
-    let fork = lab.executor.fork(&spec, &native).await.unwrap();
+    let fork = place.executor.fork(&spec, &native).await.unwrap();
     assert_ne!(fork, native);
-    let mut session = lab.open(&spec, Some(&fork)).await;
-    assert_eq!(session.say("hello").await.started().0, fork);
+    let mut session = place.open(&spec, Some(&fork)).await;
+    assert_eq!(session.say("hello").await.native(), fork);
     session.close().await;
-    lab.executor.forget(&spec, &native).await.unwrap();
+    place.executor.forget(&spec, &native).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_death_is_a_failed_turn_that_says_how() {
-    let lab = Lab::new();
-    let mut session = lab.open(&lab.spec(), None).await;
+    let place = new_place();
+    let mut session = place.open(&place.spec(), None).await;
     let heard = session.say("!die").await;
-    let failure = heard.ended.status.failure().unwrap();
+    let failure = heard.failure();
     assert_eq!(failure.kind, FailureKind::Agent);
     assert!(failure.message.contains("exit status: 1"), "{failure}");
     assert!(!session.agent.is_usable());
@@ -334,15 +167,15 @@ async fn a_death_is_a_failed_turn_that_says_how() {
 
 #[tokio::test]
 async fn a_silent_process_is_gone_after_close() {
-    let lab = Lab::new();
-    let mut session = lab.open(&lab.spec(), None).await;
-    let pid = session.pid().await;
-    let silent = Notify::new();
-    let hang = session.watched(Origin::Owner, "!hang", |emitted| {
+    let place = new_place();
+    let mut session = place.open(&place.spec(), None).await;
+    let process = pid(&mut session).await;
+    let silent = Arc::new(Notify::new());
+    let began = Arc::clone(&silent);
+    let hang = session.say_watched("!hang", move |emitted, _| {
         if matches!(emitted, Emitted::Event(EventKind::Started(_))) {
-            silent.notify_one();
+            began.notify_one();
         }
-        None
     });
     // The turn is given up in the middle, as by an engine that is told to stop.
     tokio::select! {
@@ -350,19 +183,19 @@ async fn a_silent_process_is_gone_after_close() {
         () = silent.notified() => {}
     }
     session.close().await;
-    assert!(test_kill_process(pid).is_err());
+    assert!(test_kill_process(process).is_err());
 }
 
 #[tokio::test]
 async fn text_from_elsewhere_arrives_unchanged_in_both_modes() {
-    let lab = Lab::new();
-    let mut model = lab.spec();
+    let place = new_place();
+    let mut model = place.spec();
     model.mode = Mode::Model;
     model.system = SystemPrompt::Replace("Be somebody else.".into());
-    for spec in [lab.spec(), model] {
-        let mut session = lab.open(&spec, None).await;
+    for spec in [place.spec(), model] {
+        let mut session = place.open(&spec, None).await;
         let text = "/help me with @/etc/passwd, please";
-        let heard = session.watched(Origin::Remote, text, |_| None).await;
+        let heard = session.say_remotely(text).await;
         assert!(
             heard.text().contains(&format!("You said: {text}\n")),
             "{}",
@@ -374,16 +207,16 @@ async fn text_from_elsewhere_arrives_unchanged_in_both_modes() {
 
 #[tokio::test]
 async fn it_is_always_there() {
-    let lab = Lab::new();
-    let health = lab.executor.probe(&lab.spec()).await;
+    let place = new_place();
+    let health = place.executor.probe(&place.spec()).await;
     assert!(health.is_ready());
     assert_eq!(health.login, Login::NotNeeded);
     assert_eq!(
         &*health.installed.unwrap().version,
         env!("CARGO_PKG_VERSION")
     );
-    let capabilities = lab.executor.capabilities();
+    let capabilities = place.executor.capabilities();
     assert!(capabilities.resume && capabilities.model_mode && capabilities.fork);
     assert!(!capabilities.steer && !capabilities.caller_tools);
-    assert_eq!(lab.executor.name(), parrot::REGISTRATION.name);
+    assert_eq!(place.executor.name(), parrot::REGISTRATION.name);
 }

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::{isolated::Isolated, programs};
+use crate::{
+    isolated::Isolated,
+    programs,
+    real::{CLAUDE_KEY, RealClaude},
+};
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0} is not installed; run `cargo xtask setup`")]
@@ -44,28 +48,21 @@ impl AcpAgent {
     /// `claude-agent-acp`, with the Claude Code of its own, against the Messages API at this address.
     pub fn claude(place: &Isolated, base_url: &str) -> Result<Self, NotInstalled> {
         let script = installed("@agentclientprotocol/claude-agent-acp/dist/index.js")?;
-        let runtime = place.root().join("run");
-        Ok(Self::new(
-            vec!["node".to_owned(), script],
-            &[
-                ("ANTHROPIC_BASE_URL", base_url),
-                ("XDG_RUNTIME_DIR", &runtime.to_string_lossy()),
-                ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-                ("DISABLE_TELEMETRY", "1"),
-                ("DISABLE_AUTOUPDATER", "1"),
-                ("DISABLE_ERROR_REPORTING", "1"),
-                ("CLAUDE_CODE_MAX_RETRIES", "1"),
-            ],
-        ))
+        let variables = RealClaude::variables(place, base_url);
+        Ok(Self {
+            command: vec!["node".to_owned(), script],
+            env: variables
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+        })
     }
 
     /// The same, with a dummy key.
     pub fn claude_with_key(place: &Isolated, base_url: &str) -> Result<Self, NotInstalled> {
         let mut agent = Self::claude(place, base_url)?;
-        let key = "sk-ant-dummy-key-of-the-tests";
         agent
             .env
-            .push(("ANTHROPIC_API_KEY".to_owned(), key.to_owned()));
+            .push(("ANTHROPIC_API_KEY".to_owned(), CLAUDE_KEY.to_owned()));
         Ok(agent)
     }
 }

@@ -20,12 +20,24 @@ use angelia_core::{
     },
     ports::{Agent, Emitted, Ended, EventSender, Executor, Opening, TurnControl, TurnIo},
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Nothing in a test takes longer, also on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(50);
+
+/// Waits for a condition of the outside world.
+pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
 
 /// An open agent.
 pub struct Session {

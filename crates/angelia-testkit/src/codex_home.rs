@@ -7,6 +7,8 @@ use std::{
 
 use serde_json::json;
 
+use crate::real;
+
 /// The variable that holds the key of the scripted model, where one is needed.
 pub const KEY: &str = "SCRIPTED_MODEL_KEY";
 
@@ -71,13 +73,5 @@ pub fn widen(folder: &Path) -> io::Result<()> {
 
 /// Is there a record of this conversation?
 pub fn has_record(folder: &Path, thread: &str) -> bool {
-    has_name(&folder.join("sessions"), thread)
-}
-
-/// A file or folder below whose name contains the text.
-fn has_name(folder: &Path, text: &str) -> bool {
-    let entries = folder.read_dir().into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| {
-        entry.file_name().to_string_lossy().contains(text) || has_name(&entry.path(), text)
-    })
+    real::has_name(&folder.join("sessions"), thread)
 }

@@ -4,9 +4,11 @@
 pub mod acp_agents;
 pub mod bus_peer;
 pub mod by_hand;
+pub mod clock;
 pub mod codex_home;
 pub mod conformance;
 pub mod isolated;
+pub mod marked;
 pub mod measure;
 pub mod model_server;
 pub mod programs;

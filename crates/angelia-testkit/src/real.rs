@@ -1,9 +1,11 @@
 //! The real agent programs, as `cargo xtask setup` installs them. A test that needs one fails when
 //! it is missing; it is never skipped.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::programs;
+use angelia_core::model::SessionSpec;
+
+use crate::{isolated::Isolated, programs};
 
 /// One installed version of Claude Code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +13,9 @@ pub struct RealClaude {
     pub version: &'static str,
     pub path: PathBuf,
 }
+
+/// The key with which Claude Code is logged in.
+pub const CLAUDE_KEY: &str = "sk-ant-dummy-key-of-the-tests";
 
 #[derive(Debug, thiserror::Error)]
 #[error("{program} {version} is not installed at {path}; run `cargo xtask setup`")]
@@ -43,21 +48,51 @@ impl RealClaude {
             .join("target/npm/claude/node_modules")
             .join(package)
             .join("claude");
-        if path.is_file() {
-            Ok(Self { version, path })
-        } else {
-            Err(NotInstalled {
-                program: "Claude Code",
-                version,
-                path,
-            })
-        }
+        let path = installed("Claude Code", version, path)?;
+        Ok(Self { version, path })
     }
 
     /// The arguments of every run over stdin and stdout.
     pub fn stream_arguments() -> Vec<&'static str> {
         let base = "-p --input-format stream-json --output-format stream-json --verbose";
         base.split(' ').collect()
+    }
+
+    /// The variables that make it talk to nobody but the model at this address.
+    pub fn variables(place: &Isolated, base_url: &str) -> [(&'static str, String); 7] {
+        let runtime = place.root().join("run").to_string_lossy().into_owned();
+        [
+            ("ANTHROPIC_BASE_URL", base_url.to_owned()),
+            ("XDG_RUNTIME_DIR", runtime),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+            ("DISABLE_TELEMETRY", "1".to_owned()),
+            ("DISABLE_AUTOUPDATER", "1".to_owned()),
+            ("DISABLE_ERROR_REPORTING", "1".to_owned()),
+            ("CLAUDE_CODE_MAX_RETRIES", "1".to_owned()),
+        ]
+    }
+
+    /// A session in this place, logged in with [`CLAUDE_KEY`].
+    pub fn spec(&self, place: &Isolated, base_url: &str) -> SessionSpec {
+        let mut spec = self.spec_without_login(place, base_url);
+        spec.env
+            .insert("ANTHROPIC_API_KEY".into(), CLAUDE_KEY.into());
+        spec
+    }
+
+    pub fn spec_without_login(&self, place: &Isolated, base_url: &str) -> SessionSpec {
+        let mut spec = SessionSpec::new("claude", place.work());
+        spec.binary = Some(self.path.clone());
+        spec.model = Some("sonnet".into());
+        for (name, value) in Self::variables(place, base_url) {
+            spec.env.insert(name.into(), value.into());
+        }
+        spec
+    }
+
+    /// Has it a record of this conversation?
+    pub fn has_record(place: &Isolated, conversation: &str) -> bool {
+        has_name(&place.home().join(".claude/projects"), conversation)
     }
 }
 
@@ -84,16 +119,33 @@ impl RealCodex {
             .join("target/npm/codex/node_modules")
             .join(package)
             .join(format!("vendor/{processor}-{system}/bin/codex"));
-        if path.is_file() {
-            Ok(Self { version, path })
-        } else {
-            Err(NotInstalled {
-                program: "Codex",
-                version,
-                path,
-            })
-        }
+        let path = installed("Codex", version, path)?;
+        Ok(Self { version, path })
     }
+}
+
+fn installed(
+    program: &'static str,
+    version: &'static str,
+    path: PathBuf,
+) -> Result<PathBuf, NotInstalled> {
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(NotInstalled {
+            program,
+            version,
+            path,
+        })
+    }
+}
+
+/// A file or folder below whose name contains the text.
+pub(crate) fn has_name(folder: &Path, text: &str) -> bool {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| {
+        entry.file_name().to_string_lossy().contains(text) || has_name(&entry.path(), text)
+    })
 }
 
 /// The ending of the vendor's platform packages.

@@ -7,7 +7,10 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
-import { client, methods, ndJsonStream, PROTOCOL_VERSION } from "@agentclientprotocol/sdk";
+import * as stable from "@agentclientprotocol/sdk";
+import * as unstable from "@agentclientprotocol/sdk/unstable";
+
+const { methods, ndJsonStream, PROTOCOL_VERSION } = stable;
 
 const ANGELIA = process.env.ANGELIA;
 const WORK = process.cwd();
@@ -20,13 +23,14 @@ const text = (text) => ({ type: "text", text });
 const tool = (name, input, then) => `TOOL:${JSON.stringify({ name, input })}:END ECHO:${then}`;
 
 /** One agent process with an editor around it, for as long as `work` takes. */
-async function editor(work) {
+async function editor(work, { sdk = stable, can = {} } = {}) {
   const child = spawn(ANGELIA, ["acp"], { stdio: ["pipe", "pipe", "inherit"] });
   const ended = new Promise((resolve) => child.once("exit", resolve));
   const heard = [];
   const asked = [];
   const state = { heard, asked, choose: "none", onUpdate: () => {} };
-  const app = client({ name: "angelia-tests" })
+  const app = sdk
+    .client({ name: "angelia-tests" })
     .onNotification(methods.client.session.update, ({ params }) => {
       heard.push(params.update);
       state.onUpdate(params.update);
@@ -36,12 +40,16 @@ async function editor(work) {
       const option = params.options.find((option) => option.kind === state.choose);
       if (option === undefined) return { outcome: { outcome: "cancelled" } };
       return { outcome: { outcome: "selected", optionId: option.optionId } };
+    })
+    .onRequest(methods.client.elicitation.create, ({ params }) => {
+      asked.push(params);
+      return state.fill(params.requestedSchema);
     });
   const stream = ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
   await app.connectWith(stream, async (agent) => {
     state.hello = await agent.request(methods.agent.initialize, {
       protocolVersion: PROTOCOL_VERSION,
-      clientCapabilities: {},
+      clientCapabilities: can,
       clientInfo: { name: "angelia-tests", version: "0" },
     });
     await work(agent, state);
@@ -167,6 +175,84 @@ const scenarios = {
       heard.length = 0;
       await prompt(agent, session, text("ECHO:second answer"));
       assert.equal(said(heard, "agent_message_chunk"), "second answer");
+    });
+  },
+
+  /** What a prompt used is not part of the stable protocol yet. */
+  async usage() {
+    await editor(
+      async (agent, { heard }) => {
+        const { sessionId } = await open(agent);
+        const path = join(WORK, "read.txt");
+        writeFileSync(path, "text\n");
+        const { usage: one, _meta } = await prompt(agent, sessionId, text("ECHO:hello"));
+        assert.ok(one.inputTokens > 0 && one.outputTokens > 0, JSON.stringify(one));
+        const sum = (of) =>
+          of.inputTokens + of.outputTokens + of.cachedReadTokens + of.cachedWriteTokens;
+        assert.equal(one.totalTokens, sum(one));
+        assert.ok(_meta.angelia.costUsd > 0, JSON.stringify(_meta));
+        // The model is asked twice in one turn, and then once again: each answer has its own count.
+        const read = tool("Read", { file_path: path }, "read");
+        const { usage: two } = await prompt(agent, sessionId, text(read));
+        const { usage: three } = await prompt(agent, sessionId, text("ECHO:hello"));
+        assert.ok(two.outputTokens > one.outputTokens, JSON.stringify([one, two]));
+        assert.equal(three.outputTokens, one.outputTokens);
+        assert.ok(!heard.some((update) => update.sessionUpdate === "usage_update"));
+      },
+      { sdk: unstable },
+    );
+  },
+
+  async fork() {
+    await editor(
+      async (agent, { hello, heard }) => {
+        assert.deepEqual(hello.agentCapabilities.sessionCapabilities.fork, {});
+        const { sessionId } = await open(agent);
+        await prompt(agent, sessionId, text("before the fork ECHO:first answer"));
+        heard.length = 0;
+        const fork = await agent.request(unstable.methods.agent.session.fork, {
+          sessionId,
+          cwd: WORK,
+          mcpServers: [],
+        });
+        assert.notEqual(fork.sessionId, sessionId);
+        assert.equal(fork.modes.currentModeId, "ask");
+        await prompt(agent, fork.sessionId, text("on the fork ECHO:second answer"));
+        await prompt(agent, sessionId, text("beside the fork ECHO:third answer"));
+        assert.equal(said(heard, "agent_message_chunk"), "second answerthird answer");
+      },
+      { sdk: unstable },
+    );
+  },
+
+  async question() {
+    const options = ["Red", "Blue"].map((label) => ({ label, description: `It is ${label}` }));
+    const question = { question: "Which one?", header: "Colour", options, multiSelect: false };
+    const ask = text(tool("AskUserQuestion", { questions: [question] }, "chosen"));
+    await editor(
+      async (agent, state) => {
+        state.fill = ({ properties }) => {
+          const values = properties.Colour.oneOf.map((one) => one.const);
+          assert.deepEqual(values, ["Red", "Blue"]);
+          return { action: "accept", content: { Colour: "Blue" } };
+        };
+        const { sessionId } = await open(agent);
+        await prompt(agent, sessionId, ask);
+        assert.equal(state.asked.length, 1);
+        const done = state.heard.findLast((u) => u.sessionUpdate === "tool_call_update");
+        assert.equal(done.status, "completed");
+        assert.ok(done.rawOutput.includes("Blue"), done.rawOutput);
+      },
+      { can: { elicitation: { form: {} } } },
+    );
+  },
+
+  async login() {
+    await editor(async (agent, { hello }) => {
+      const [{ id }] = hello.authMethods;
+      await agent.request(methods.agent.authenticate, { methodId: id });
+      const odd = agent.request(methods.agent.authenticate, { methodId: "oauth" });
+      await assert.rejects(odd, (error) => error.code === -32602 && /doctor/.test(error.message));
     });
   },
 

@@ -21,8 +21,12 @@ from acp import (
     text_block,
 )
 from acp.schema import (
+    AcceptElicitationResponse,
     AllowedOutcome,
+    ClientCapabilities,
     DeniedOutcome,
+    ElicitationCapabilities,
+    ElicitationFormCapabilities,
     RequestPermissionResponse,
 )
 
@@ -61,6 +65,10 @@ class Editor:
                 return RequestPermissionResponse(outcome=outcome)
         return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
 
+    async def create_elicitation(self, message, mode, **_):
+        self.asked.append(mode)
+        return AcceptElicitationResponse(action="accept", content={"Colour": "Blue"})
+
     def all(self, kind):
         return [update for update in self.heard if update.session_update == kind]
 
@@ -69,12 +77,17 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor():
+async def editor(can=None):
     """One agent process with an editor around it."""
     client = Editor()
     environment = dict(os.environ)
-    async with spawn_agent_process(client, ANGELIA, "acp", env=environment) as (agent, _):
-        hello = await agent.initialize(protocol_version=PROTOCOL_VERSION)
+    spawning = spawn_agent_process(
+        client, ANGELIA, "acp", env=environment, use_unstable_protocol=True
+    )
+    async with spawning as (agent, _):
+        hello = await agent.initialize(
+            protocol_version=PROTOCOL_VERSION, client_capabilities=can
+        )
         assert hello.agent_info.name == "angelia", hello
         yield agent, client
 
@@ -153,6 +166,76 @@ async def load():
         assert client.said() == "second answer"
 
 
+async def usage():
+    path = WORK / "read-by-python.txt"
+    path.write_text("text\n")
+    read = tool("Read", {"file_path": str(path)}, "read")
+    async with editor() as (agent, client):
+        session = await opened(agent)
+        used = []
+        for words in ["ECHO:hello", read, "ECHO:hello"]:
+            answer = await agent.prompt(session_id=session, prompt=[text_block(words)])
+            one = answer.usage
+            parts = [
+                one.input_tokens,
+                one.output_tokens,
+                one.cached_read_tokens,
+                one.cached_write_tokens,
+            ]
+            assert one.total_tokens == sum(parts) and one.input_tokens > 0, one
+            assert answer.field_meta["angelia"]["costUsd"] > 0, answer
+            used.append(one.output_tokens)
+        # The second one asked the model twice; each answer has its own count.
+        assert used[0] == used[2] < used[1], used
+
+
+async def fork():
+    async with editor() as (agent, client):
+        session = await opened(agent)
+        words = "before the fork ECHO:first answer"
+        await agent.prompt(session_id=session, prompt=[text_block(words)])
+        client.heard.clear()
+        forked = await agent.fork_session(session_id=session, cwd=str(WORK), mcp_servers=[])
+        assert forked.session_id != session
+        assert forked.modes.current_mode_id == "ask", forked
+        for at, words in [
+            (forked.session_id, "on the fork ECHO:second answer"),
+            (session, "beside the fork ECHO:third answer"),
+        ]:
+            await agent.prompt(session_id=at, prompt=[text_block(words)])
+        assert client.said() == "second answerthird answer"
+
+
+async def question():
+    options = [{"label": label, "description": f"It is {label}"} for label in ["Red", "Blue"]]
+    asked = {
+        "question": "Which one?",
+        "header": "Colour",
+        "options": options,
+        "multiSelect": False,
+    }
+    ask = tool("AskUserQuestion", {"questions": [asked]}, "chosen")
+    forms = ElicitationCapabilities(form=ElicitationFormCapabilities())
+    async with editor(ClientCapabilities(elicitation=forms)) as (agent, client):
+        session = await opened(agent)
+        await agent.prompt(session_id=session, prompt=[text_block(ask)])
+        (form,) = client.asked
+        assert list(form.requested_schema.properties) == ["Colour"], form
+        done = client.all("tool_call_update")[-1]
+        assert done.status == "completed" and "Blue" in done.raw_output, done
+
+
+async def login():
+    async with editor() as (agent, _):
+        await agent.authenticate(method_id="agent-login")
+        try:
+            await agent.authenticate(method_id="oauth")
+        except RequestError as error:
+            assert error.code == -32602 and "doctor" in str(error), error
+        else:
+            raise AssertionError("an unknown way to log in was accepted")
+
+
 async def picture():
     async with editor() as (agent, _):
         session = await opened(agent)
@@ -173,7 +256,19 @@ async def failure():
             raise AssertionError("an empty prompt was accepted")
 
 
-SCENARIOS = [text, permission, modes, cancel, load, picture, failure]
+SCENARIOS = [
+    text,
+    permission,
+    modes,
+    cancel,
+    load,
+    usage,
+    fork,
+    question,
+    login,
+    picture,
+    failure,
+]
 
 chosen = sys.argv[1:]
 for scenario in SCENARIOS:

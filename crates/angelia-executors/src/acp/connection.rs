@@ -22,7 +22,7 @@ use super::{
         outgoing::{self, Call},
     },
 };
-use crate::claude::link::Link;
+use crate::link::Link;
 
 /// Who waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

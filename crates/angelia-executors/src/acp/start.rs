@@ -26,8 +26,8 @@ use super::{
     },
 };
 use crate::{
-    claude::link::Link,
     host::Host,
+    link::Link,
     pool::Warm,
     process::{Launch, spawn},
 };

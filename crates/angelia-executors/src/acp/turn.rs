@@ -25,18 +25,10 @@ use super::{
     connection::{CallError, Waiting},
     protocol::outgoing::{self, Call},
 };
-
-/// A cancel is answered in milliseconds; whoever takes longer is stuck.
-const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+use crate::turn_clocks::{Due, TurnClocks, has_rung, interrupted};
 
 /// One that arrives before the agent has taken the prompt up finds nothing to cancel.
 const CANCEL_AGAIN: Duration = Duration::from_secs(1);
-
-/// How often a silent agent is looked after: its output may outlive it.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// How long output may stay open after the exit: somebody else may hold the pipe.
-const LEAK: Duration = Duration::from_millis(500);
 
 /// A tool that is only announced is shown after this, as it is.
 const ANNOUNCED: Duration = Duration::from_millis(300);
@@ -57,28 +49,16 @@ enum Step {
 }
 
 /// What a turn waits for besides the agent.
-#[derive(Default)]
 struct Clocks {
-    /// Told to stop; give up then.
-    give_up: Option<Instant>,
-    /// Say it again then.
-    again: Option<Instant>,
-    /// The agent has exited; its output is waited for until then.
-    leak: Option<Instant>,
+    of_any_turn: TurnClocks,
     /// Show what was announced then.
     announced: Option<Instant>,
 }
 
 impl Clocks {
     fn next(&self) -> Instant {
-        [self.give_up, self.again, self.leak, self.announced]
-            .into_iter()
-            .flatten()
-            .fold(Instant::now() + LOOK_EVERY, Instant::min)
-    }
-
-    fn rang(clock: Option<Instant>, now: Instant) -> bool {
-        clock.is_some_and(|at| at <= now)
+        let next = self.of_any_turn.next();
+        self.announced.map_or(next, |at| at.min(next))
     }
 }
 
@@ -117,7 +97,10 @@ impl AcpAgent {
     }
 
     async fn until_its_end(&mut self, io: &mut TurnIo) -> Ended {
-        let mut clocks = Clocks::default();
+        let mut clocks = Clocks {
+            of_any_turn: TurnClocks::new(CANCEL_AGAIN),
+            announced: None,
+        };
         let mut control_open = true;
         let mut asked_to_stop = false;
         let mut batch = Vec::new();
@@ -190,37 +173,27 @@ impl AcpAgent {
 
     fn stop(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) {
         self.cancel(batch);
-        let now = Instant::now();
-        clocks.give_up = Some(now + CANCEL_LIMIT);
-        clocks.again = Some(now + CANCEL_AGAIN);
+        clocks.of_any_turn.told_to_stop();
     }
 
     fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
-        let now = Instant::now();
-        if Clocks::rang(clocks.give_up, now) {
-            self.retired = true;
-            // What it has begun to say and do is closed, and that is all that is known of it.
-            let _not_its_end = self.translator.end_of_output(batch);
-            return Some(interrupted(
-                "interrupted; the agent did not react and is ended",
-            ));
+        match clocks.of_any_turn.due() {
+            Some(Due::GiveUp) => {
+                self.retired = true;
+                // What it has begun to say and do is closed, and that is all that is known of it.
+                let _not_its_end = self.translator.end_of_output(batch);
+                return Some(interrupted(
+                    "interrupted; the agent did not react and is ended",
+                ));
+            }
+            Some(Due::TellAgain) => self.cancel(batch),
+            None => {}
         }
-        if Clocks::rang(clocks.again, now) {
-            clocks.again = Some(now + CANCEL_AGAIN);
-            self.cancel(batch);
-        }
-        if Clocks::rang(clocks.announced, now) {
+        if has_rung(clocks.announced, Instant::now()) {
             clocks.announced = None;
             self.translator.show_announced(batch);
         }
-        let link = &mut self.connection.link;
-        if Clocks::rang(clocks.leak, now) {
-            // It has exited, and whoever holds the pipe now has nothing to say to us.
-            clocks.leak = None;
-            link.output.abandon();
-        } else if clocks.leak.is_none() && link.child.try_exited().is_some() {
-            clocks.leak = Some(now + LEAK);
-        }
+        clocks.of_any_turn.look_after(&mut self.connection.link);
         None
     }
 
@@ -252,13 +225,5 @@ impl AcpAgent {
         };
         let settled = connection.call(&call, SETTLE_LIMIT, late).await;
         !matches!(settled, Err(CallError::Gone))
-    }
-}
-
-fn interrupted(reason: &str) -> Ended {
-    Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: reason.into(),
     }
 }

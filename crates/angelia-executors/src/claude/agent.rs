@@ -18,12 +18,11 @@ use tokio::time::timeout;
 use super::{
     caller_tools::CallerTools,
     escape::{self, Reader},
-    link::Link,
     protocol::outgoing::{self, Request},
     start::answer_ask,
     translate::{Signal, Translator},
 };
-use crate::process::bound::Bound;
+use crate::{link::Link, process::bound::Bound};
 
 /// What a program gets to take a last line, or to stop what it runs, before the ladder.
 const LAST_CHANCE: Duration = Duration::from_millis(500);

@@ -9,7 +9,7 @@
 //! - `transcript`: the program's own records, and histories carried in by them.
 //! - [`protocol`]: the spellings of both directions; [`translate`]: its lines as events. Pure.
 //! - `failure`, `permission`, `tool`, `usage`: parts of the translation.
-//! - `link`, `agent`, `turn`: the running program and its turns.
+//! - `agent`, `turn`: the running program and its turns.
 //! - `caller_tools`: the caller's tools, for which we are an MCP server.
 //! - `escape`: text from outside never acts.
 //! - `executor`: all of it behind the port.
@@ -22,7 +22,6 @@ pub(crate) mod escape;
 pub(crate) mod executor;
 mod failure;
 pub(crate) mod launch;
-pub(crate) mod link;
 mod locate;
 mod permission;
 pub(crate) mod probe;

@@ -22,13 +22,13 @@ use super::{
     account::Account,
     caller_tools::CallerTools,
     launch::{self, Conversation},
-    link::Link,
     program::{Installation, Program},
     protocol::outgoing::{self, Request},
     translate::{Ask, Context, ControlAsk, Signal, Translator},
 };
 use crate::{
     host::Host,
+    link::Link,
     pool::Warm,
     process::{Launch, Mark, spawn},
 };

@@ -17,25 +17,19 @@ use angelia_core::{
     ports::{Emitted, Ended, TurnControl, TurnIo},
 };
 use futures_util::FutureExt as _;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 
 use super::{
     agent::StreamAgent,
-    link::Link,
     protocol::outgoing::{self, Request},
 };
-
-/// An interrupt is answered in milliseconds; whoever takes longer is stuck.
-const INTERRUPT_LIMIT: Duration = Duration::from_secs(5);
+use crate::{
+    link::Link,
+    turn_clocks::{Due, STOP_LIMIT, TurnClocks, interrupted},
+};
 
 /// One that arrives before the program has taken the message up finds nothing to interrupt.
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(1);
-
-/// How often a silent program is looked after: its output may outlive it.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// How long output may stay open after the exit: somebody else may hold the pipe.
-const LEAK: Duration = Duration::from_millis(500);
 
 /// What happens next in a turn.
 enum Step {
@@ -46,30 +40,6 @@ enum Step {
     ControlClosed,
     Cancelled,
     Rang,
-}
-
-/// What a turn waits for besides the program.
-#[derive(Default)]
-struct Clocks {
-    /// Interrupted; give up then.
-    give_up: Option<Instant>,
-    /// Say it again then.
-    again: Option<Instant>,
-    /// The program has exited; its output is waited for until then.
-    leak: Option<Instant>,
-}
-
-impl Clocks {
-    fn next(&self) -> Instant {
-        [self.give_up, self.again, self.leak]
-            .into_iter()
-            .flatten()
-            .fold(Instant::now() + LOOK_EVERY, Instant::min)
-    }
-
-    fn rang(clock: Option<Instant>, now: Instant) -> bool {
-        clock.is_some_and(|at| at <= now)
-    }
 }
 
 impl StreamAgent {
@@ -88,7 +58,7 @@ impl StreamAgent {
         self.in_turn = true;
         io.events.send(std::mem::take(&mut self.first_words)).await;
 
-        let mut clocks = Clocks::default();
+        let mut clocks = TurnClocks::new(INTERRUPT_AGAIN);
         let mut control_open = true;
         let mut asked_to_stop = false;
         let mut batch = Vec::new();
@@ -166,38 +136,31 @@ impl StreamAgent {
         ended
     }
 
-    fn cancel(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
+    fn cancel(&mut self, clocks: &mut TurnClocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
         if self.translator.in_background() {
             return Some(self.stop_background(batch));
         }
         self.request(&Request::Interrupt);
-        let now = Instant::now();
-        clocks.give_up = Some(now + INTERRUPT_LIMIT);
-        clocks.again = Some(now + INTERRUPT_AGAIN);
+        clocks.told_to_stop();
         None
     }
 
-    fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
-        let now = Instant::now();
-        if Clocks::rang(clocks.give_up, now) {
-            self.retired = true;
-            // What it has begun to say and do is closed, and that is all that is known of it.
-            let _not_its_end = self.translator.end_of_output(batch);
-            return Some(interrupted(
-                "interrupted; the agent did not react and is ended",
-            ));
+    fn rang(&mut self, clocks: &mut TurnClocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
+        match clocks.due() {
+            Some(Due::GiveUp) => {
+                self.retired = true;
+                // What it has begun to say and do is closed, and that is all that is known of it.
+                let _not_its_end = self.translator.end_of_output(batch);
+                return Some(interrupted(
+                    "interrupted; the agent did not react and is ended",
+                ));
+            }
+            Some(Due::TellAgain) => {
+                self.request(&Request::Interrupt);
+            }
+            None => {}
         }
-        if Clocks::rang(clocks.again, now) {
-            clocks.again = Some(now + INTERRUPT_AGAIN);
-            self.request(&Request::Interrupt);
-        }
-        if Clocks::rang(clocks.leak, now) {
-            // It has exited, and whoever holds the pipe now has nothing to say to us.
-            clocks.leak = None;
-            self.link.output.abandon();
-        } else if clocks.leak.is_none() && self.link.child.try_exited().is_some() {
-            clocks.leak = Some(now + LEAK);
-        }
+        clocks.look_after(&mut self.link);
         None
     }
 
@@ -240,19 +203,11 @@ impl StreamAgent {
             }
             true
         };
-        timeout(INTERRUPT_LIMIT, idle).await.unwrap_or(false)
+        timeout(STOP_LIMIT, idle).await.unwrap_or(false)
     }
 
     fn translate_for_nobody(&mut self, nobody: &mut Vec<Emitted>) {
         self.translate(nobody);
         self.refuse_unheard(nobody);
-    }
-}
-
-fn interrupted(reason: &str) -> Ended {
-    Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: reason.into(),
     }
 }

@@ -17,7 +17,7 @@ use angelia_core::{
 };
 use tokio::{
     sync::oneshot,
-    time::{Instant, sleep_until, timeout},
+    time::{sleep_until, timeout},
 };
 
 use super::{
@@ -30,18 +30,13 @@ use super::{
     },
     server::{Answered, CallError, Said},
 };
-
-/// An interrupt is answered in milliseconds; whoever takes longer is stuck.
-const INTERRUPT_LIMIT: Duration = Duration::from_secs(5);
+use crate::turn_clocks::{Due, STOP_LIMIT, TurnClocks, interrupted};
 
 /// One that arrives before the turn has a name finds nothing to interrupt.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(500);
 
 /// The program refuses a turn that is told more.
 const MOST_CHARACTERS: usize = 1 << 20;
-
-/// When nothing else is waited for.
-const LONG: Duration = Duration::from_hours(1);
 
 /// What happens next in a turn.
 enum Step {
@@ -51,22 +46,6 @@ enum Step {
     Control(Option<TurnControl>),
     Cancelled,
     Rang,
-}
-
-/// What a turn waits for besides the process.
-#[derive(Default)]
-struct Clocks {
-    /// Interrupted; give up then.
-    give_up: Option<Instant>,
-    /// Say it again then.
-    again: Option<Instant>,
-}
-
-impl Clocks {
-    fn next(&self) -> Instant {
-        let soonest = [self.give_up, self.again].into_iter().flatten().min();
-        soonest.unwrap_or_else(|| Instant::now() + LONG)
-    }
 }
 
 impl CodexAgent {
@@ -101,7 +80,7 @@ impl CodexAgent {
         self.in_turn = true;
         io.events.send(std::mem::take(&mut self.first_words)).await;
 
-        let mut clocks = Clocks::default();
+        let mut clocks = TurnClocks::new(INTERRUPT_AGAIN);
         let mut control_open = true;
         let mut asked_to_stop = false;
         let mut said: Vec<Said> = Vec::new();
@@ -149,9 +128,7 @@ impl CodexAgent {
                 }
                 Step::Cancelled => {
                     asked_to_stop = true;
-                    let now = Instant::now();
-                    clocks.give_up = Some(now + INTERRUPT_LIMIT);
-                    clocks.again = Some(now + INTERRUPT_AGAIN);
+                    clocks.told_to_stop();
                     self.interrupt().await;
                     clock.as_mut().reset(clocks.next());
                     None
@@ -220,22 +197,22 @@ impl CodexAgent {
         }
     }
 
-    async fn rang(&mut self, clocks: &mut Clocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
-        let now = Instant::now();
-        if clocks.give_up.is_some_and(|at| at <= now) {
-            self.retired = true;
-            self.condemn_if_stuck().await;
-            // What it has begun to say and do is closed, and that is all that is known of it.
-            let _not_its_end = self.translator.end_of_output(batch);
-            return Some(interrupted(
-                "interrupted; the agent did not react and is ended",
-            ));
+    async fn rang(&mut self, clocks: &mut TurnClocks, batch: &mut Vec<Emitted>) -> Option<Ended> {
+        match clocks.due()? {
+            Due::TellAgain => {
+                self.interrupt().await;
+                None
+            }
+            Due::GiveUp => {
+                self.retired = true;
+                self.condemn_if_stuck().await;
+                // What it has begun to say and do is closed, and that is all that is known of it.
+                let _not_its_end = self.translator.end_of_output(batch);
+                Some(interrupted(
+                    "interrupted; the agent did not react and is ended",
+                ))
+            }
         }
-        if clocks.again.is_some_and(|at| at <= now) {
-            clocks.again = Some(now + INTERRUPT_AGAIN);
-            self.interrupt().await;
-        }
-        None
     }
 
     /// Deals with what was said since the last turn, and waits until nothing else is running: a turn
@@ -264,7 +241,7 @@ impl CodexAgent {
             }
             true
         };
-        timeout(INTERRUPT_LIMIT, idle).await.unwrap_or(false)
+        timeout(STOP_LIMIT, idle).await.unwrap_or(false)
     }
 }
 
@@ -283,13 +260,5 @@ async fn taken(steering: &mut Option<oneshot::Receiver<Answered>>) -> bool {
     match steering {
         Some(answer) => matches!(answer.await, Ok(Ok(_))),
         None => std::future::pending().await,
-    }
-}
-
-fn interrupted(reason: &str) -> Ended {
-    Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: reason.into(),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Lab {
 impl Lab {
     pub(crate) fn new() -> Self {
         Self {
-            place: Place::new(&acp::REGISTRATION, |_| "/nonexistent".into()),
+            place: Place::new(&acp::REGISTRATION),
         }
     }
 

@@ -7,8 +7,8 @@ mod endings;
 mod files;
 mod lab;
 mod opening;
-#[expect(dead_code, reason = "shared with the conformance suite")]
-#[path = "../conformance/place.rs"]
+#[expect(dead_code, reason = "shared with the tests of other executors")]
+#[path = "../place/mod.rs"]
 mod place;
 mod talking;
 mod terminals;

@@ -1,7 +1,7 @@
 //! Recorded conversations with ACP agents, and a reader that feeds them to translators as an agent
 //! would.
 
-use std::{collections::HashMap, fmt::Write as _, fs, path::PathBuf, sync::LazyLock};
+use std::{collections::HashMap, fmt::Write as _, path::PathBuf, sync::LazyLock};
 
 use angelia_core::{
     model::{Decision, NativeSessionId, PermissionLevel, Permissions, Verdict},
@@ -12,58 +12,23 @@ use angelia_executors::acp::{
     translate::{Answer, Context, Decided, Translator},
 };
 use angelia_wire::jsonrpc::{Incoming, decode};
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
-use super::translated::spell::{spell_emitted, spell_ended};
-
-pub(crate) struct Fixture {
-    pub(crate) name: String,
-    pub(crate) lines: Vec<Line>,
-}
-
-#[derive(Clone)]
-pub(crate) struct Line {
-    /// Of the agent, not of the client.
-    pub(crate) out: bool,
-    pub(crate) msg: String,
-}
+use super::{
+    recorded::{self, Fixture, Line},
+    translated::spell::{spell_emitted, spell_ended},
+};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/acp")
 }
 
 pub(crate) fn fixture(name: &str) -> Fixture {
-    #[derive(serde::Deserialize)]
-    struct Recorded<'a> {
-        dir: &'a str,
-        #[serde(borrow)]
-        msg: &'a RawValue,
-    }
-    let text = fs::read_to_string(folder().join(format!("{name}.jsonl"))).unwrap();
-    let lines = text.lines().map(|line| {
-        let recorded: Recorded<'_> = serde_json::from_str(line).unwrap();
-        Line {
-            out: recorded.dir == "out",
-            msg: recorded.msg.get().to_owned(),
-        }
-    });
-    Fixture {
-        name: name.to_owned(),
-        lines: lines.collect(),
-    }
+    recorded::fixture(&folder(), name)
 }
 
 pub(crate) fn all() -> &'static [Fixture] {
-    static ALL: LazyLock<Vec<Fixture>> = LazyLock::new(|| {
-        let files = fs::read_dir(folder()).unwrap();
-        let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names
-            .filter_map(|file| Some(file.strip_suffix(".jsonl")?.to_owned()))
-            .collect();
-        names.sort();
-        assert!(names.len() >= 7, "the recordings are there");
-        names.iter().map(|name| fixture(name)).collect()
-    });
+    static ALL: LazyLock<Vec<Fixture>> = LazyLock::new(|| recorded::all(&folder(), 7));
     &ALL
 }
 

@@ -2,120 +2,63 @@
 
 use std::{collections::HashSet, sync::LazyLock};
 
-use angelia_core::{
-    model::{Decision, Verdict},
-    ports::Emitted,
-};
+use angelia_core::model::{Decision, Verdict};
 use angelia_executors::acp::translate::{SILENT, Translator};
 use angelia_wire::jsonrpc::{Incoming, decode};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::{
-    driver::{Line, Step, all, context, drive, spell},
-    translated::{
-        damage::{damage, of_other_types, reverse},
-        rules::Seen,
-    },
+    asked::{Part, check_turn},
+    driver::{Step, all, context, drive, spell},
+    recorded::{self, Line},
+    translated::damage::{damage, of_other_types},
 };
 
-/// The rules of events hold in every turn; it ends once, last; and what is asked is answered or
-/// withdrawn.
+/// The rules hold in every turn.
 fn check(steps: &[Step], place: &str) {
     let turns: HashSet<(usize, usize)> = steps.iter().map(|step| step.turn).collect();
     for turn in turns {
         if turn == (0, 0) {
             continue;
         }
-        let steps: Vec<&Step> = steps.iter().filter(|step| step.turn == turn).collect();
-        check_turn(&steps, &format!("{place}: turn {turn:?}"));
+        let of_turn = steps.iter().filter(|step| step.turn == turn);
+        check_turn(of_turn.map(part), &format!("{place}: turn {turn:?}"));
     }
 }
 
-fn check_turn(steps: &[&Step], place: &str) {
-    let mut seen = Seen::default();
-    let mut asked = HashSet::new();
-    let mut ended = 0;
-    for step in steps {
-        assert_eq!(ended, 0, "{place}: something behind the end");
-        for emitted in &step.emitted {
-            match emitted {
-                Emitted::Event(kind) => seen.event(kind, place),
-                Emitted::Ask(ask) => {
-                    assert!(asked.insert(ask.key.to_string()), "{place}: {ask:?}");
-                    for words in [&ask.title, &ask.detail, &ask.tool_name] {
-                        assert!(!words.trim().is_empty(), "{place}: {ask:?}");
-                    }
-                }
-                Emitted::Withdraw(key) => {
-                    assert!(asked.remove(&**key), "{place}: {key} was not asked");
-                }
-                Emitted::Activity(_) => {}
-            }
-        }
-        for told in &step.told {
-            let key = told.split(' ').next().unwrap_or_default();
-            asked.remove(key);
-        }
-        ended += usize::from(step.ended.is_some());
+fn part(step: &Step) -> Part<'_> {
+    let key = |told: &String| told.split(' ').next().unwrap_or_default().to_owned();
+    Part {
+        emitted: &step.emitted,
+        answered: step.told.iter().map(key).collect(),
+        ended: step.ended.is_some(),
     }
-    assert_eq!(ended, 1, "{place}");
-    assert!(asked.is_empty(), "{place}: still asked {asked:?}");
-    seen.check(place);
+}
+
+fn check_lines(lines: &[Line], place: &str) {
+    check(&drive(lines), place);
 }
 
 #[test]
 fn whole_recordings_keep_them() {
-    for fixture in all() {
-        check(&drive(&fixture.lines), &fixture.name);
-    }
+    recorded::whole(all(), check_lines);
 }
 
 #[test]
 fn recordings_cut_at_any_line_keep_them() {
-    for fixture in all() {
-        for lines in 0..fixture.lines.len() {
-            let steps = drive(&fixture.lines[..lines]);
-            check(&steps, &format!("{} cut after {lines}", fixture.name));
-        }
-    }
+    recorded::cut_at_any_line(all(), check_lines);
 }
 
 #[test]
 fn recordings_without_any_one_line_keep_them() {
-    for fixture in all() {
-        for missing in 0..fixture.lines.len() {
-            let mut lines = fixture.lines.clone();
-            lines.remove(missing);
-            let place = format!("{} without {missing}", fixture.name);
-            check(&drive(&lines), &place);
-        }
-    }
+    recorded::without_any_one_line(all(), check_lines);
 }
 
 #[test]
 fn the_order_of_keys_means_nothing() {
-    for fixture in all() {
-        let reversed: Vec<Line> = (fixture.lines.iter())
-            .map(|line| Line {
-                msg: reverse(&line.msg),
-                ..line.clone()
-            })
-            .collect();
-        // Kept JSON is kept in its own order; apart from that nothing differs.
-        let plain = |steps: &[Step]| {
-            let lines = spell(steps);
-            let short = lines.lines().map(|line| {
-                let ends = ["input=", " (", "detail="]
-                    .iter()
-                    .filter_map(|sign| line.find(sign));
-                line[..ends.min().unwrap_or(line.len())].to_owned()
-            });
-            short.collect::<Vec<_>>()
-        };
-        let (straight, reversed) = (drive(&fixture.lines), drive(&reversed));
-        assert_eq!(plain(&straight), plain(&reversed), "{}", fixture.name);
-    }
+    let signs = ["input=", " (", "detail="];
+    recorded::whatever_order_of_keys(all(), &signs, |lines| spell(&drive(lines)));
 }
 
 #[test]

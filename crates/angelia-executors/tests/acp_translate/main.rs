@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../translated/asked.rs"]
+mod asked;
 mod driver;
 mod invariants;
 mod must_not_assume;
+#[path = "../translated/recorded.rs"]
+mod recorded;
 mod requests;
 mod snapshots;
 #[path = "../translated/mod.rs"]

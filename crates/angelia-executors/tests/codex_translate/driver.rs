@@ -1,7 +1,7 @@
 //! Recorded conversations with the app-server, and a reader that feeds them to translators as an
 //! agent would.
 
-use std::{collections::HashMap, fs, path::PathBuf, sync::LazyLock};
+use std::{collections::HashMap, path::PathBuf, sync::LazyLock};
 
 use angelia_core::{
     model::{
@@ -20,19 +20,9 @@ use angelia_executors::codex::{
 use jiff::tz::TimeZone;
 use serde_json::{Value, value::RawValue};
 
+use super::recorded::{self, Fixture, Line};
+
 pub(crate) const VERSION: &str = "0.166.0";
-
-pub(crate) struct Fixture {
-    pub(crate) name: String,
-    pub(crate) lines: Vec<Line>,
-}
-
-#[derive(Clone)]
-pub(crate) struct Line {
-    /// Of the server, not of the client.
-    pub(crate) out: bool,
-    pub(crate) msg: String,
-}
 
 pub(crate) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -41,37 +31,11 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 pub(crate) fn fixture(name: &str) -> Fixture {
-    #[derive(serde::Deserialize)]
-    struct Recorded<'a> {
-        dir: &'a str,
-        #[serde(borrow)]
-        msg: &'a RawValue,
-    }
-    let text = fs::read_to_string(folder().join(format!("{name}.jsonl"))).unwrap();
-    let lines = text.lines().map(|line| {
-        let recorded: Recorded<'_> = serde_json::from_str(line).unwrap();
-        Line {
-            out: recorded.dir == "out",
-            msg: recorded.msg.get().to_owned(),
-        }
-    });
-    Fixture {
-        name: name.to_owned(),
-        lines: lines.collect(),
-    }
+    recorded::fixture(&folder(), name)
 }
 
 pub(crate) fn all() -> &'static [Fixture] {
-    static ALL: LazyLock<Vec<Fixture>> = LazyLock::new(|| {
-        let mut names: Vec<String> = fs::read_dir(folder())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter_map(|file| Some(file.strip_suffix(".jsonl")?.to_owned()))
-            .collect();
-        names.sort();
-        assert!(names.len() > 80, "the recordings are there");
-        names.iter().map(|name| fixture(name)).collect()
-    });
+    static ALL: LazyLock<Vec<Fixture>> = LazyLock::new(|| recorded::all(&folder(), 81));
     &ALL
 }
 

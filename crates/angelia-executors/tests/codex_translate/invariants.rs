@@ -1,14 +1,8 @@
 //! What holds for every recording, whole, cut off, reordered or damaged.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::LazyLock,
-};
+use std::{collections::HashMap, sync::LazyLock};
 
-use angelia_core::{
-    model::{Decision, Verdict},
-    ports::Emitted,
-};
+use angelia_core::model::{Decision, Verdict};
 use angelia_executors::codex::{
     protocol::message::Message,
     translate::{Answer, SILENT, Signal, Translator},
@@ -17,117 +11,68 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    driver::{Line, Step, all, context, drive, raw, translator},
+    asked::{Part, check_turn},
+    driver::{Step, all, context, drive, raw, translator},
+    recorded::{self, Line},
     spell::spell,
-    translated::{
-        damage::{damage, of_other_types, reverse},
-        rules::Seen,
-    },
+    translated::damage::{damage, of_other_types},
 };
 
-/// The rules of events hold in every turn; it ends once, last; and nothing is asked that is not
-/// answered or withdrawn.
+/// The rules hold in every turn.
 fn check(steps: &[Step], place: &str) {
     let threads = steps.iter().map(|step| step.thread).max().unwrap_or(0);
     for thread in 0..=threads {
         let of_thread = || steps.iter().filter(|step| step.thread == thread);
         let turns = of_thread().map(|step| step.turn).max().unwrap_or(0);
         for turn in 1..=turns {
-            let steps: Vec<&Step> = of_thread().filter(|step| step.turn == turn).collect();
-            check_turn(&steps, &format!("{place}: thread {thread}, turn {turn}"));
+            let of_turn = of_thread().filter(|step| step.turn == turn).map(part);
+            check_turn(of_turn, &format!("{place}: thread {thread}, turn {turn}"));
         }
     }
 }
 
-fn check_turn(steps: &[&Step], place: &str) {
-    let mut seen = Seen::default();
-    let mut asked = HashSet::new();
-    let mut ended = 0;
-    for step in steps {
-        assert_eq!(ended, 0, "{place}: something behind the end");
-        for emitted in &step.emitted {
-            match emitted {
-                Emitted::Event(kind) => seen.event(kind, place),
-                Emitted::Ask(ask) => {
-                    assert!(asked.insert(ask.key.to_string()), "{place}: {ask:?}");
-                    for words in [&ask.title, &ask.detail, &ask.tool_name] {
-                        assert!(!words.trim().is_empty(), "{place}: {ask:?}");
-                    }
-                }
-                Emitted::Withdraw(key) => {
-                    assert!(asked.remove(&**key), "{place}: {key} was not asked");
-                }
-                Emitted::Activity(_) => {}
-            }
-        }
-        if let Some(reply) = &step.reply {
-            asked.remove(&reply.id.to_string());
-        }
-        ended += usize::from(step.ended.is_some());
+fn part(step: &Step) -> Part<'_> {
+    Part {
+        emitted: &step.emitted,
+        answered: step
+            .reply
+            .iter()
+            .map(|reply| reply.id.to_string())
+            .collect(),
+        ended: step.ended.is_some(),
     }
-    assert_eq!(ended, 1, "{place}");
-    assert!(asked.is_empty(), "{place}: still asked {asked:?}");
-    seen.check(place);
+}
+
+fn check_lines(lines: &[Line], place: &str) {
+    check(&drive(lines), place);
 }
 
 #[test]
 fn whole_recordings_keep_them() {
-    for fixture in all() {
-        check(&drive(&fixture.lines), &fixture.name);
-    }
+    recorded::whole(all(), check_lines);
 }
 
 #[test]
 fn recordings_cut_at_any_line_keep_them() {
-    for fixture in all() {
-        for lines in 0..fixture.lines.len() {
-            let steps = drive(&fixture.lines[..lines]);
-            check(&steps, &format!("{} cut after {lines}", fixture.name));
-        }
-    }
+    recorded::cut_at_any_line(all(), check_lines);
 }
 
 #[test]
 fn recordings_without_any_one_line_keep_them() {
-    for fixture in all() {
-        for missing in 0..fixture.lines.len() {
-            let mut lines = fixture.lines.clone();
-            lines.remove(missing);
-            let place = format!("{} without {missing}", fixture.name);
-            check(&drive(&lines), &place);
-        }
-    }
+    recorded::without_any_one_line(all(), check_lines);
 }
 
 #[test]
 fn the_order_of_keys_means_nothing() {
-    for fixture in all() {
-        let reversed: Vec<Line> = (fixture.lines.iter())
-            .map(|line| Line {
-                msg: reverse(&line.msg),
-                ..line.clone()
-            })
-            .collect();
-        // Kept JSON is kept in its own order; apart from that nothing differs.
-        let plain = |steps: &[Step]| {
-            let lines = spell(steps);
-            let cut = [
-                "input=",
-                " (",
-                "permissions ",
-                "{\"permissions\"",
-                "asked for: ",
-                "with: ",
-            ];
-            let short = lines.lines().map(|line| {
-                let ends = cut.iter().filter_map(|sign| line.find(sign));
-                line[..ends.min().unwrap_or(line.len())].to_owned()
-            });
-            short.collect::<Vec<_>>()
-        };
-        let (straight, reversed) = (drive(&fixture.lines), drive(&reversed));
-        assert_eq!(plain(&straight), plain(&reversed), "{}", fixture.name);
-    }
+    let signs = [
+        "input=",
+        " (",
+        "permissions ",
+        "{\"permissions\"",
+        "asked for: ",
+        "with: ",
+    ];
+    recorded::whatever_order_of_keys(all(), &signs, |lines| spell(&drive(lines)));
 }
 
 #[test]

@@ -3,11 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
+#[path = "../translated/asked.rs"]
+mod asked;
 mod driver;
 mod failures;
 mod invariants;
 mod must_not_assume;
 mod questions;
+#[path = "../translated/recorded.rs"]
+mod recorded;
 mod requests;
 mod schema;
 mod snapshots;

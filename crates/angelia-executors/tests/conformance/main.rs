@@ -1,5 +1,6 @@
 //! One suite over every executor: the demo agent, the real Claude Code, oldest and newest version,
-//! the real Codex and a real ACP agent, against the scripted model. Tests of real programs are below a module `real_…`.
+//! the real Codex and a real ACP agent, against the scripted model. Tests of real programs are below
+//! a module `real_…`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +8,12 @@ mod acp;
 mod claude;
 mod codex;
 mod parrot;
+#[path = "../parrot_program/mod.rs"]
+mod parrot_program;
+#[expect(dead_code, reason = "shared with the tests of other executors")]
+#[path = "../place/mod.rs"]
 mod place;
+mod scripted;
 
 /// Whoever adds an executor adds its fixture here.
 #[test]

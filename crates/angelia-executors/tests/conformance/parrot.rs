@@ -1,17 +1,6 @@
 //! The demo agent.
-//!
-//! The program that has the subcommand `parrot` is built by another crate. So this test's own
-//! executable stands in for it: a script calls its ignored test [`the_process`], which is the same
-//! code, with the pipes where a parrot expects them.
 
-use std::{
-    fs::{self, File},
-    io::{self, BufReader},
-    os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use angelia_core::{
     model::{NativeSessionId, SessionSpec},
@@ -21,53 +10,21 @@ use angelia_executors::parrot;
 use angelia_testkit::{
     conformance::executor::{ExecutorFixture, LongTool},
     executor_conformance,
-    isolated::Isolated,
 };
 use serde_json::Value;
 
-use crate::place::Place;
-
-const ARGUMENTS: &str = "ANGELIA_TEST_PARROT_ARGUMENTS";
+use crate::{parrot_program, place::Place};
 
 /// How much of a prompt the parrot repeats.
 const REPEATED: usize = 64 * 1024;
-
-/// Descriptor 3 is the pipe; stdout belongs to the test's own reporting and leads nowhere.
-#[test]
-#[ignore = "not a test: the program the others start"]
-fn the_process() {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how the script passes the arguments on"
-    )]
-    let Ok(arguments) = std::env::var(ARGUMENTS) else {
-        return;
-    };
-    let mut arguments = arguments.split(' ').map(str::to_owned);
-    assert_eq!(arguments.next().as_deref(), Some(parrot::SUBCOMMAND));
-    let output = File::options().write(true).open("/dev/fd/3").unwrap();
-    let input = BufReader::new(io::stdin());
-    let code = parrot::process::run(arguments, input, output, &mut io::stderr());
-    std::process::exit(code.into());
-}
-
-fn program(place: &Isolated) -> PathBuf {
-    let path = place.root().join("angelia-program");
-    let script = format!(
-        "#!/bin/sh\n{ARGUMENTS}=\"$*\" exec '{}' --ignored --exact parrot::the_process --nocapture \
-         3>&1 >/dev/null\n",
-        std::env::current_exe().unwrap().display()
-    );
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
-    path
-}
 
 struct Parrot(Place);
 
 impl Parrot {
     fn new() -> Self {
-        Self(Place::new(&parrot::REGISTRATION, program))
+        Self(Place::with(&parrot::REGISTRATION, |isolated, host| {
+            host.current_exe = parrot_program::make(isolated);
+        }))
     }
 }
 

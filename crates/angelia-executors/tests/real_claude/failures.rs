@@ -178,7 +178,7 @@ async fn real_an_unanswered_interrupt_retires_the_process() {
 fn stop_processes(lab: &Lab) {
     use rustix::process::{Pid, Signal, kill_process};
     for pid in lab.processes() {
-        let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
+        let pid = Pid::from_raw(pid).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
     }
 }

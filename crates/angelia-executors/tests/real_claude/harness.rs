@@ -1,43 +1,27 @@
 //! One agent program in a place of its own, and turns run on it by hand.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use angelia_core::{
     model::{Failure, NativeSessionId, SessionSpec},
-    ports::{Clock, Executor},
-    redact::Redactor,
-    task::Tasks,
+    ports::Executor,
 };
-use angelia_executors::{
-    Host, claude,
-    process::{HomeId, OwnerId},
-};
+use angelia_executors::{Host, claude};
 pub(crate) use angelia_testkit::by_hand::Session;
-use angelia_testkit::{isolated::Isolated, model_server::ModelServer, real::RealClaude};
+pub(crate) use angelia_testkit::model_server::directive::tool_call as call;
+use angelia_testkit::{isolated::Isolated, marked, model_server::ModelServer, real::RealClaude};
 use serde_json::Value;
-use uuid::Uuid;
 
-#[derive(Debug)]
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::now()
-    }
-
-    fn fresh_uuid(&self) -> Uuid {
-        Uuid::now_v7()
-    }
-}
+use crate::place::Place;
 
 /// A place, a model and an executor.
 pub(crate) struct Lab {
     pub(crate) claude: RealClaude,
     pub(crate) server: ModelServer,
     pub(crate) place: Isolated,
-    pub(crate) tasks: Tasks,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) host: Host,
+    mark: String,
 }
 
 impl Lab {
@@ -50,73 +34,24 @@ impl Lab {
     }
 
     fn build(claude: &RealClaude, keep_warm: bool) -> Self {
-        let place = Isolated::new().unwrap();
-        let tasks = Tasks::new();
-        let mut environment: BTreeMap<OsString, OsString> =
-            place.environment().into_iter().collect();
-        // What must not reach the child, whatever our own environment holds.
-        for name in [
-            "ANTHROPIC_API_KEY",
-            "CLAUDE_CODE_OAUTH_TOKEN",
-            "ANTHROPIC_TOKEN",
-            "CLAUDECODE",
-            "SECRET_OF_OURS",
-        ] {
-            environment.insert(name.into(), "must-not-leak".into());
-        }
-        let host = Host {
-            environment: Arc::new(environment),
-            user_home: place.home(),
-            home_id: HomeId::new("test-home").unwrap(),
-            owner_id: OwnerId::new(&Uuid::now_v7().simple().to_string()).unwrap(),
-            work_dir: place.root().join("angelia/work"),
-            ledger: place.root().join("angelia/run"),
-            redactor: Redactor::default(),
-            tasks: tasks.clone(),
-            clock: Arc::new(SystemClock),
-            current_exe: "/nonexistent".into(),
-            keep_warm,
-        };
-        let executor = (claude::REGISTRATION.build)(host.clone());
+        let place = Place::with(&claude::REGISTRATION, |_, host| host.keep_warm = keep_warm);
         Self {
             claude: claude.clone(),
             server: ModelServer::start().unwrap(),
-            place,
-            tasks,
-            executor,
-            host,
+            place: place.isolated,
+            executor: place.executor,
+            host: place.host,
+            mark: place.mark,
         }
     }
 
     /// A specification for this place, with a key in its environment.
     pub(crate) fn spec(&self) -> SessionSpec {
-        let mut spec = self.spec_without_login();
-        spec.env.insert(
-            "ANTHROPIC_API_KEY".into(),
-            "sk-ant-dummy-key-of-the-tests".into(),
-        );
-        spec
+        self.claude.spec(&self.place, &self.server.base_url())
     }
 
     pub(crate) fn spec_without_login(&self) -> SessionSpec {
-        let mut spec = SessionSpec::new("claude", self.place.work());
-        spec.binary = Some(self.claude.path.clone());
-        spec.model = Some("sonnet".into());
-        for (name, value) in [
-            ("ANTHROPIC_BASE_URL", self.server.base_url().as_str()),
-            (
-                "XDG_RUNTIME_DIR",
-                self.place.root().join("run").to_str().unwrap(),
-            ),
-            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-            ("DISABLE_TELEMETRY", "1"),
-            ("DISABLE_AUTOUPDATER", "1"),
-            ("DISABLE_ERROR_REPORTING", "1"),
-            ("CLAUDE_CODE_MAX_RETRIES", "1"),
-        ] {
-            spec.env.insert(name.into(), value.into());
-        }
-        spec
+        (self.claude).spec_without_login(&self.place, &self.server.base_url())
     }
 
     pub(crate) async fn open(&self, spec: &SessionSpec) -> Session {
@@ -136,27 +71,13 @@ impl Lab {
     }
 
     /// Processes that carry a mark of this lab's.
-    pub(crate) fn processes(&self) -> Vec<String> {
-        let mark = format!("ANGELIA_AGENT=test-home:{}:", self.host.owner_id);
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        processes
-            .filter(|entry| {
-                let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-                String::from_utf8_lossy(&environment).contains(&mark)
-            })
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect()
+    pub(crate) fn processes(&self) -> BTreeSet<i32> {
+        marked::processes(&self.mark)
     }
 
     pub(crate) fn last_request(&self) -> Value {
         self.server.model_requests().last().unwrap().json()
     }
-}
-
-/// A prompt that makes the model call one tool.
-pub(crate) fn call(name: &str, input: &Value) -> String {
-    let call = serde_json::json!({"name": name, "input": input});
-    format!("TOOL:{call}:END")
 }
 
 pub(crate) fn bash(command: &str) -> String {

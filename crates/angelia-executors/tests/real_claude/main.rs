@@ -12,6 +12,9 @@ mod approvals;
 mod failures;
 mod harness;
 mod model_mode;
+#[expect(dead_code, reason = "shared with the tests of other executors")]
+#[path = "../place/mod.rs"]
+mod place;
 mod prompt;
 mod sandbox;
 mod sessions;

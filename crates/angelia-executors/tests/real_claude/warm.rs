@@ -51,7 +51,7 @@ async fn real_warm_processes_of_both_modes() {
         assert!(system.contains("PROMPT-OF-THE-REQUEST"), "{system}");
 
         lab.executor.close().await;
-        assert!(lab.tasks.shutdown(Duration::from_secs(10)).await);
+        assert!(lab.host.tasks.shutdown(Duration::from_secs(10)).await);
         // One that was just being started is killed; the kernel needs a moment for that.
         let deadline = Instant::now() + Duration::from_secs(5);
         while !lab.processes().is_empty() {

@@ -1,6 +1,8 @@
 //! The process is killed in the middle of something: the turn fails with what was said, the next one
 //! works in a new process, and nothing is left of the old one.
 
+use std::collections::BTreeSet;
+
 use angelia_core::{
     model::{EventKind, FailureKind, NativeSessionId, Verdict},
     ports::Emitted,
@@ -23,7 +25,7 @@ async fn recovered(lab: &Lab, mut session: Session, heard: &Heard, native: &Nati
     );
     assert!(!session.agent.is_usable());
     session.close().await;
-    assert_eq!(lab.processes(), Vec::<i32>::new(), "no orphan");
+    assert_eq!(lab.processes(), BTreeSet::new(), "no orphan");
 
     let mut session = lab.resume(&lab.unattended(), native).await;
     let heard = session.say("ECHO:going on").await;

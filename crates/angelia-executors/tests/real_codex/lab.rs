@@ -1,48 +1,31 @@
 //! One Codex in a place of its own.
 
 use std::{
-    collections::BTreeMap,
-    ffi::OsString,
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use angelia_core::{
     model::{EventKind, Failure, NativeSessionId, PermissionLevel, SessionSpec},
-    ports::{Clock, Emitted, Executor},
-    redact::Redactor,
-    task::Tasks,
+    ports::{Emitted, Executor},
 };
-use angelia_executors::{
-    Host, codex,
-    process::{HomeId, OwnerId},
-};
+use angelia_executors::codex;
+pub(crate) use angelia_testkit::by_hand::eventually;
 use angelia_testkit::{
     by_hand::{DEADLINE, Session},
     codex_home::{self, Login},
     isolated::Isolated,
-    model_server::ModelServer,
+    marked,
+    model_server::{ModelServer, directive},
     real::RealCodex,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
-use uuid::Uuid;
 
-#[derive(Debug)]
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::now()
-    }
-
-    fn fresh_uuid(&self) -> Uuid {
-        Uuid::now_v7()
-    }
-}
+use crate::place::Place;
 
 pub(crate) struct Lab {
     pub(crate) codex: RealCodex,
@@ -69,40 +52,23 @@ impl Lab {
     }
 
     fn build(login: Login, more: &str, keep_warm: bool) -> Self {
-        let place = Isolated::new().unwrap();
         let server = ModelServer::start().unwrap();
-        let home = place.root().join("codex");
+        let home_in = |place: &Isolated| place.root().join("codex");
+        let place = Place::with(&codex::REGISTRATION, |isolated, host| {
+            host.keep_warm = keep_warm;
+            // The program's own folder, as our environment names it.
+            let home = home_in(isolated).into();
+            Arc::make_mut(&mut host.environment).insert("CODEX_HOME".into(), home);
+        });
+        let home = home_in(&place.isolated);
         let home = codex_home::make(home, &server.base_url(), login, more).unwrap();
-        let mut environment: BTreeMap<OsString, OsString> =
-            place.environment().into_iter().collect();
-        // What must not reach the child, whatever our own environment holds.
-        for name in ["OPENAI_API_KEY", "CODEX_API_KEY", "SECRET_OF_OURS"] {
-            environment.insert(name.into(), "must-not-leak".into());
-        }
-        // The program's own folder, as our environment names it.
-        environment.insert("CODEX_HOME".into(), home.clone().into());
-        let owner = OwnerId::new(&Uuid::now_v7().simple().to_string()).unwrap();
-        let mark = format!("ANGELIA_AGENT=test-home:{owner}:");
-        let host = Host {
-            environment: Arc::new(environment),
-            user_home: place.home(),
-            home_id: HomeId::new("test-home").unwrap(),
-            owner_id: owner,
-            work_dir: place.root().join("angelia/work"),
-            ledger: place.root().join("angelia/run"),
-            redactor: Redactor::default(),
-            tasks: Tasks::new(),
-            clock: Arc::new(SystemClock),
-            current_exe: "/nonexistent".into(),
-            keep_warm,
-        };
         Self {
             codex: RealCodex::find().unwrap(),
             server,
-            executor: (codex::REGISTRATION.build)(host),
-            place,
+            executor: place.executor,
+            place: place.isolated,
             home,
-            mark,
+            mark: place.mark,
         }
     }
 
@@ -160,28 +126,13 @@ impl Lab {
     }
 
     /// Every process that carries a mark of this lab's.
-    pub(crate) fn processes(&self) -> Vec<i32> {
-        let table = fs::read_dir("/proc").unwrap().flatten();
-        let pids = table.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid: &i32| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            String::from_utf8_lossy(&environment).contains(&self.mark)
-        })
-        .collect()
+    pub(crate) fn processes(&self) -> BTreeSet<i32> {
+        marked::processes(&self.mark)
     }
 
     /// Those of them that we have started.
-    pub(crate) fn servers(&self) -> Vec<i32> {
-        let ours = std::process::id().to_string();
-        let mut pids = self.processes();
-        pids.retain(|pid| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let parent = stat
-                .rsplit_once(')')
-                .map(|(_, rest)| rest.split_whitespace().nth(1));
-            parent.flatten() == Some(ours.as_str())
-        });
-        pids
+    pub(crate) fn servers(&self) -> BTreeSet<i32> {
+        marked::agents(&self.mark)
     }
 
     pub(crate) fn kill_servers(&self) {
@@ -194,28 +145,15 @@ impl Lab {
 
     pub(crate) async fn close(&self) {
         self.executor.close().await;
-        assert_eq!(self.processes(), Vec::<i32>::new());
+        assert_eq!(self.processes(), BTreeSet::new());
     }
 }
 
-/// Waits for a condition of the outside world.
-pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + DEADLINE;
-    while !holds() {
-        assert!(Instant::now() < until, "waited in vain: {what}");
-        sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// The same in a place where nothing can be awaited.
+/// Waits for a file in a place where nothing can be awaited.
 pub(crate) fn wait_for(path: &Path) {
-    let until = std::time::Instant::now() + DEADLINE;
+    let until = Instant::now() + DEADLINE;
     while !path.exists() {
-        assert!(
-            std::time::Instant::now() < until,
-            "{} never came",
-            path.display()
-        );
+        assert!(Instant::now() < until, "{} never came", path.display());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -226,8 +164,7 @@ pub(crate) fn is_delta(one: &Emitted) -> bool {
 
 /// A prompt that makes the model call one tool, and then say so.
 pub(crate) fn call(tool: &str, input: &Value) -> String {
-    let call = json!({"name": tool, "input": input});
-    format!("TOOL:{call}:END ECHO:done")
+    format!("{} ECHO:done", directive::tool_call(tool, input))
 }
 
 pub(crate) fn exec(command: &str) -> String {

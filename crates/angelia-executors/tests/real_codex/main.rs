@@ -9,6 +9,9 @@ mod killed;
 mod lab;
 mod machine;
 mod model_mode;
+#[expect(dead_code, reason = "shared with the tests of other executors")]
+#[path = "../place/mod.rs"]
+mod place;
 mod schema;
 mod sessions;
 mod turns;

@@ -3,31 +3,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_client_protocol_schema::{
-    ProtocolVersion,
-    v1::{
-        AgentCapabilities, AuthMethod, AuthMethodAgent, AuthenticateResponse, CancelNotification,
-        Implementation, InitializeRequest, InitializeResponse, McpCapabilities, PromptCapabilities,
-        SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
-        SessionListCapabilities, SessionResumeCapabilities,
-    },
-};
-use angelia_core::{
-    engine::Engine,
-    model::SessionId,
-    ports::{Login, Profiles, Wanted},
-    task::Tasks,
-};
+use agent_client_protocol_schema::v1::CancelNotification;
+use angelia_core::{engine::Engine, model::SessionId, ports::Profiles, task::Tasks};
 use angelia_wire::jsonrpc::{DecodeError, Id, Incoming, decode};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc;
 
 use super::{
-    connection::{Client, Connection, Settings},
-    errors::{AUTH_REQUIRED, INVALID_REQUEST, PARSE_ERROR, Refusal},
+    connection::{Connection, Settings},
+    errors::{INVALID_REQUEST, PARSE_ERROR, Refusal},
+    greeting::{authenticate, initialize},
     prompt,
-    update::Features,
 };
 use crate::stdio::{Input, Line, Output};
 
@@ -36,9 +23,6 @@ const WAITING: usize = 64;
 
 /// How long requests that came before the end of the input may take to be answered.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
-
-/// The one way to log in.
-const LOGIN: &str = "agent-login";
 
 /// Why an editor is no longer served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,11 +179,12 @@ fn done(result: &impl Serialize) -> Result_ {
 
 async fn handle(connection: &Arc<Connection>, request: &Request) -> Result_ {
     match request.method.as_str() {
-        "initialize" => done(&initialize(connection, &read(request)?)),
-        "authenticate" => done(&authenticate(connection).await?),
+        "initialize" => done(&initialize(connection, &read(request)?).await),
+        "authenticate" => done(&authenticate(connection, &read(request)?).await?),
         "session/new" => done(&connection.new_session(read(request)?).await?),
         "session/load" => done(&connection.load_session(read(request)?).await?),
         "session/resume" => done(&connection.resume_session(read(request)?).await?),
+        "session/fork" => done(&connection.fork_session(read(request)?).await?),
         "session/list" => done(&connection.list_sessions(read(request)?).await?),
         "session/delete" => done(&connection.delete_session(read(request)?).await?),
         "session/close" => done(&connection.close_session(read(request)?).await?),
@@ -207,75 +192,4 @@ async fn handle(connection: &Arc<Connection>, request: &Request) -> Result_ {
         "session/set_config_option" => done(&connection.set_option(read(request)?).await?),
         unknown => Err(Refusal::unknown_method(unknown)),
     }
-}
-
-/// There is one version so far, and whoever wants another one is told so.
-fn initialize(connection: &Connection, request: &InitializeRequest) -> InitializeResponse {
-    let client = &request.client_capabilities;
-    let session = client.session.as_ref();
-    connection.introduce(Client {
-        features: Features {
-            notices: session.is_some_and(|session| session.notices.is_some()),
-        },
-        forms: (client.elicitation.as_ref()).is_some_and(|forms| forms.form.is_some()),
-    });
-    let sessions = SessionCapabilities::new()
-        .list(SessionListCapabilities::new())
-        .delete(SessionDeleteCapabilities::new())
-        .resume(SessionResumeCapabilities::new())
-        .close(SessionCloseCapabilities::new());
-    let capabilities = AgentCapabilities::new()
-        .load_session(true)
-        .prompt_capabilities(
-            PromptCapabilities::new()
-                .image(images(connection))
-                .embedded_context(true),
-        )
-        .mcp_capabilities(McpCapabilities::new().http(true))
-        .session_capabilities(sessions);
-    let login = AuthMethodAgent::new(LOGIN, "Log in with the agent's own program").description(
-        "Log in once where the agent is installed (`angelia doctor` says how), then try again"
-            .to_owned(),
-    );
-    let version = connection.settings.version.to_string();
-    InitializeResponse::new(ProtocolVersion::V1)
-        .agent_capabilities(capabilities)
-        .auth_methods(vec![AuthMethod::Agent(login)])
-        .agent_info(Implementation::new("angelia", version).title("Angelia".to_owned()))
-}
-
-/// Whichever agent the profile may mean takes images.
-fn images(connection: &Connection) -> bool {
-    let wanted = connection.settings.profile.as_deref().unwrap_or("default");
-    let profiles = connection.profiles.list();
-    let profile = profiles.iter().find(|profile| *profile.name == *wanted);
-    let meant = |name: &str| profile.is_some_and(|profile| *profile.executor == *name);
-    let executors = connection.engine.executors();
-    let named = executors.iter().find(|executor| meant(executor.name()));
-    match named {
-        Some(executor) => executor.capabilities().images,
-        None => (executors.iter()).all(|executor| executor.capabilities().images),
-    }
-}
-
-/// Logging in happens elsewhere; here it is looked at whether it has.
-async fn authenticate(connection: &Connection) -> Result<AuthenticateResponse, Refusal> {
-    let wanted = Wanted {
-        profile: connection.settings.profile.clone(),
-        caller_cwd: Some("/".into()),
-        ..Wanted::default()
-    };
-    let spec = connection.profiles.spec(wanted).await?;
-    let executors = connection.engine.executors().iter();
-    for executor in executors.filter(|executor| executor.name() == &*spec.executor) {
-        let health = executor.probe(&spec).await;
-        if let Some(problem) = health.problem {
-            return Err(problem.into());
-        }
-        if health.login == Login::Out {
-            let message = "the agent is not logged in; `angelia doctor` says how to log in";
-            return Err(Refusal::new(AUTH_REQUIRED, message));
-        }
-    }
-    Ok(AuthenticateResponse::new())
 }

@@ -1,5 +1,6 @@
 //! How a turn ended, as the answer to its prompt. Pure.
 
+use agent_client_protocol_schema::v1;
 use angelia_core::model::{FailureKind, Outcome, Status, Usage};
 use serde::Serialize;
 
@@ -11,39 +12,30 @@ use super::errors::Refusal;
 pub(super) struct Answered {
     stop_reason: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Tokens>,
+    usage: Option<v1::Usage>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<Meta>,
 }
 
-/// As agents in the field count them.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Tokens {
-    total_tokens: u64,
-    input_tokens: u64,
-    output_tokens: u64,
-    cached_read_tokens: u64,
-    cached_write_tokens: u64,
-}
-
-impl From<&Usage> for Tokens {
-    fn from(usage: &Usage) -> Self {
-        let Usage {
-            input_tokens,
-            output_tokens,
-            cache_read_tokens,
-            cache_write_tokens,
-            ..
-        } = *usage;
-        Self {
-            total_tokens: input_tokens + output_tokens + cache_read_tokens + cache_write_tokens,
-            input_tokens,
-            output_tokens,
-            cached_read_tokens: cache_read_tokens,
-            cached_write_tokens: cache_write_tokens,
-        }
-    }
+/// Of this turn alone, as agents in the field count: what was read from a cache is no input again.
+pub(super) fn tokens(usage: &Usage) -> v1::Usage {
+    let Usage {
+        input_tokens,
+        output_tokens,
+        cache_read_tokens,
+        cache_write_tokens,
+        ..
+    } = *usage;
+    let all = [
+        input_tokens,
+        output_tokens,
+        cache_read_tokens,
+        cache_write_tokens,
+    ];
+    let total = all.into_iter().fold(0, u64::saturating_add);
+    v1::Usage::new(total, input_tokens, output_tokens)
+        .cached_read_tokens(cache_read_tokens)
+        .cached_write_tokens(cache_write_tokens)
 }
 
 #[derive(Debug, Serialize)]
@@ -84,12 +76,12 @@ pub(super) fn answer(outcome: &Outcome, cancelled: bool) -> Result<Answered, Ref
         Status::Interrupted => "cancelled",
         Status::Failed(_) if cancelled => "cancelled",
         Status::Failed(failure) if failure.kind == FailureKind::Refused => "refusal",
-        Status::Failed(failure) => return Err(failure.into()),
+        Status::Failed(failure) => return Err(Refusal::failed(failure, &outcome.usage)),
         Status::Parked { .. } => "end_turn",
     };
     Ok(Answered {
         stop_reason,
-        usage: Some((&outcome.usage).into()),
+        usage: Some(tokens(&outcome.usage)),
         meta: Some(Meta {
             angelia: Details {
                 status: outcome.status.as_str(),
@@ -142,5 +134,41 @@ mod tests {
             reason(failed(FailureKind::Agent), "", true),
             Ok("cancelled")
         );
+    }
+
+    #[test]
+    fn what_was_used_is_told_however_it_ended() {
+        let used = Usage {
+            input_tokens: 1,
+            output_tokens: 20,
+            cache_read_tokens: 300,
+            cache_write_tokens: 4000,
+            cost_usd: Some(0.5),
+            ..Usage::default()
+        };
+        let tokens = serde_json::json!({"totalTokens": 4321, "inputTokens": 1, "outputTokens": 20,
+            "cachedReadTokens": 300, "cachedWriteTokens": 4000});
+        let ended = |status, usage: &Usage| {
+            let outcome = Outcome {
+                status,
+                text: "".into(),
+                reason: "".into(),
+                usage: usage.clone(),
+            };
+            answer(&outcome, false)
+        };
+        let done = serde_json::to_value(ended(Status::Completed, &used).unwrap()).unwrap();
+        assert_eq!(done["usage"], tokens);
+        assert_eq!(done["_meta"]["angelia"]["costUsd"], 0.5);
+
+        let failed = |usage| {
+            let failure = Failure::new(FailureKind::Agent, "m");
+            let refusal = ended(Status::Failed(failure), usage).unwrap_err();
+            serde_json::to_value(refusal.object().data).unwrap()
+        };
+        let data = failed(&used);
+        assert_eq!((&data["usage"], &data["costUsd"]), (&tokens, &0.5.into()));
+        let data = failed(&Usage::default());
+        assert!(data.get("usage").is_none(), "{data}");
     }
 }

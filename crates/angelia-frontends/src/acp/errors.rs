@@ -3,15 +3,17 @@
 
 use std::{fmt::Display, path::Path};
 
+use agent_client_protocol_schema::v1;
 use angelia_core::{
     engine::EngineError,
-    model::{Failure, FailureKind},
+    model::{Failure, FailureKind, Usage},
     ports::StoreError,
 };
 use angelia_wire::jsonrpc::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::ending::tokens;
 use crate::event_json::FailureJson;
 
 pub(super) const PARSE_ERROR: i64 = -32700;
@@ -71,20 +73,20 @@ impl Refusal {
         Self::invalid(message)
     }
 
-    pub(super) fn object(&self) -> ErrorObject<'_> {
-        ErrorObject {
-            code: self.code,
-            message: self.message.as_str().into(),
-            data: self.data.as_deref(),
-        }
+    /// A turn that failed: what it used is told all the same.
+    pub(super) fn failed(failure: &Failure, usage: &Usage) -> Self {
+        let used = (*usage != Usage::default()).then(|| tokens(usage));
+        Self::about(failure, used, usage.cost_usd)
     }
-}
 
-impl From<&Failure> for Refusal {
-    fn from(failure: &Failure) -> Self {
+    fn about(failure: &Failure, usage: Option<v1::Usage>, cost_usd: Option<f64>) -> Self {
         #[derive(Serialize)]
         struct Data {
             failure: FailureJson,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            usage: Option<v1::Usage>,
+            #[serde(rename = "costUsd", skip_serializing_if = "Option::is_none")]
+            cost_usd: Option<f64>,
         }
         let code = match failure.kind {
             FailureKind::Auth => AUTH_REQUIRED,
@@ -98,12 +100,28 @@ impl From<&Failure> for Refusal {
         };
         let data = Data {
             failure: FailureJson(failure.clone()),
+            usage,
+            cost_usd,
         };
         Self {
             code,
             message: failure.to_string(),
             data: to_raw_value(&data).ok(),
         }
+    }
+
+    pub(super) fn object(&self) -> ErrorObject<'_> {
+        ErrorObject {
+            code: self.code,
+            message: self.message.as_str().into(),
+            data: self.data.as_deref(),
+        }
+    }
+}
+
+impl From<&Failure> for Refusal {
+    fn from(failure: &Failure) -> Self {
+        Self::about(failure, None, None)
     }
 }
 

@@ -9,8 +9,9 @@
 //! - `options`: modes and models; `servers`: the editor's MCP servers; `errors`: what failed.
 //!
 //! With the engine:
-//! - `connection`: one editor: what it is told and asked; `dispatch`: its requests, one by one.
-//! - `sessions`: they are begun, loaded, listed; `replay`: what was said in them.
+//! - `connection`: one editor: what it is told and asked; `dispatch`: its requests, one by one;
+//!   `greeting`: what it is told first.
+//! - `sessions`: they are begun, loaded, forked, listed; `replay`: what was said in them.
 //! - `prompt`: a turn from its submission to its answer; `asking`: who waits for the editor's answer.
 //!
 //! `docs/acp.md` says what the editor gets, `docs/design/0007-acp.md` why.
@@ -22,6 +23,7 @@ mod dispatch;
 mod ending;
 mod errors;
 mod form;
+mod greeting;
 mod options;
 mod permission;
 mod prompt;

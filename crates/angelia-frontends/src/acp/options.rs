@@ -74,6 +74,8 @@ impl Chosen {
             let own = SessionConfigSelectOption::new(DEFAULT_MODEL, "Default")
                 .description("The agent's own choice".to_owned());
             let listed = self.models.iter().map(|model| &**model);
+            // Some list it by that name too.
+            let listed = listed.filter(|model| *model != DEFAULT_MODEL);
             // A session may have a model that is in no list.
             let unlisted = (self.model.as_deref()).filter(|model| !self.lists(model));
             let models = listed.chain(unlisted);
@@ -103,7 +105,7 @@ mod tests {
         let chosen = |model: Option<&str>| Chosen {
             level: PermissionLevel::Edit,
             model: model.map(Into::into),
-            models: vec!["small".into(), "large".into()],
+            models: vec!["default".into(), "small".into(), "large".into()],
         };
         for model in [None, Some("large"), Some("odd-1")] {
             let options = serde_json::to_value(chosen(model).options()).unwrap();
@@ -114,6 +116,11 @@ mod tests {
                     values.iter().any(|one| one["value"] == *current),
                     "{option}"
                 );
+                let mut names: Vec<_> = values.iter().map(|one| one["value"].as_str()).collect();
+                names.sort_unstable();
+                let count = names.len();
+                names.dedup();
+                assert_eq!(names.len(), count, "{option}");
             }
         }
         let none = Chosen {

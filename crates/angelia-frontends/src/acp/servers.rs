@@ -23,7 +23,10 @@ struct Remote<'a> {
     headers: BTreeMap<&'a str, &'a str>,
 }
 
-pub(super) fn servers(given: &[McpServer]) -> Result<Vec<(Arc<str>, RawJson)>, Refusal> {
+/// By name.
+pub(super) type Servers = Vec<(Arc<str>, RawJson)>;
+
+pub(super) fn servers(given: &[McpServer]) -> Result<Servers, Refusal> {
     given.iter().map(server).collect()
 }
 

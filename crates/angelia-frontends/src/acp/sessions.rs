@@ -1,14 +1,14 @@
-//! Sessions as the editor handles them: begun, opened again, listed, set, closed, removed.
+//! Sessions as the editor handles them: begun, opened again, forked, listed, set, closed, removed.
 
 use std::{path::Path, sync::Arc};
 
 use agent_client_protocol_schema::v1::{
     CloseSessionRequest, CloseSessionResponse, ConfigOptionUpdate, CurrentModeUpdate,
-    DeleteSessionRequest, DeleteSessionResponse, ListSessionsRequest, ListSessionsResponse,
-    LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse,
-    ResumeSessionRequest, ResumeSessionResponse, SessionConfigOptionValue, SessionInfo,
-    SessionUpdate, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
-    SetSessionModeRequest, SetSessionModeResponse,
+    DeleteSessionRequest, DeleteSessionResponse, ForkSessionRequest, ForkSessionResponse,
+    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
+    NewSessionRequest, NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse,
+    SessionConfigOptionValue, SessionInfo, SessionUpdate, SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
 };
 use angelia_core::{
     engine::NewSession,
@@ -20,7 +20,7 @@ use super::{
     connection::{Connection, Open},
     errors::Refusal,
     options::{self, Chosen},
-    servers::servers,
+    servers::{Servers, servers},
     update::Updates,
 };
 
@@ -63,8 +63,9 @@ impl Connection {
         request: LoadSessionRequest,
     ) -> Result<LoadSessionResponse, Refusal> {
         no_more_directories(&request.additional_directories)?;
-        let (id, cwd) = (&*request.session_id.0, &*request.cwd);
-        let record = self.reopen(id, cwd, &request.mcp_servers).await?;
+        let given = servers(&request.mcp_servers)?;
+        let record = self.found(&request.session_id.0, &request.cwd).await?;
+        let record = self.equip(record, given).await?;
         self.replay(&record).await?;
         let chosen = self.open(&record);
         Ok(LoadSessionResponse::new()
@@ -77,21 +78,33 @@ impl Connection {
         request: ResumeSessionRequest,
     ) -> Result<ResumeSessionResponse, Refusal> {
         no_more_directories(&request.additional_directories)?;
-        let (id, cwd) = (&*request.session_id.0, &*request.cwd);
-        let record = self.reopen(id, cwd, &request.mcp_servers).await?;
+        let given = servers(&request.mcp_servers)?;
+        let record = self.found(&request.session_id.0, &request.cwd).await?;
+        let record = self.equip(record, given).await?;
         let chosen = self.open(&record);
         Ok(ResumeSessionResponse::new()
             .modes(chosen.modes())
             .config_options(chosen.options()))
     }
 
-    /// A known session, with the MCP servers that the editor has now.
-    async fn reopen(
+    /// A new session that goes on from where this one stands.
+    pub(super) async fn fork_session(
         &self,
-        id: &str,
-        cwd: &Path,
-        given: &[McpServer],
-    ) -> Result<SessionRecord, Refusal> {
+        request: ForkSessionRequest,
+    ) -> Result<ForkSessionResponse, Refusal> {
+        no_more_directories(&request.additional_directories)?;
+        let given = servers(&request.mcp_servers)?;
+        let parent = self.found(&request.session_id.0, &request.cwd).await?;
+        let record = self.engine.fork_session(parent.id).await?;
+        let record = self.equip(record, given).await?;
+        let chosen = self.open(&record);
+        Ok(ForkSessionResponse::new(record.id.to_string())
+            .modes(chosen.modes())
+            .config_options(chosen.options()))
+    }
+
+    /// A known session that nothing runs in here.
+    async fn found(&self, id: &str, cwd: &Path) -> Result<SessionRecord, Refusal> {
         let session: SessionId = id.parse().map_err(|_| Refusal::no_session(id))?;
         let runs = (self.sessions().get(&session)).is_some_and(|open| open.running.is_some());
         if runs {
@@ -102,7 +115,11 @@ impl Connection {
         if record.spec.cwd != cwd {
             return Err(Refusal::elsewhere(&record.spec.cwd));
         }
-        let given = servers(given)?;
+        Ok(record)
+    }
+
+    /// The same session with the MCP servers that the editor has now.
+    async fn equip(&self, record: SessionRecord, given: Servers) -> Result<SessionRecord, Refusal> {
         let known = |(name, settings): &(Arc<str>, angelia_core::model::RawJson)| {
             (record.spec.mcp_servers.get(name)).is_some_and(|has| has.get() == settings.get())
         };
@@ -110,7 +127,7 @@ impl Connection {
             return Ok(record);
         }
         let changed = (self.engine)
-            .change_session(session, move |spec| spec.mcp_servers.extend(given))
+            .change_session(record.id, move |spec| spec.mcp_servers.extend(given))
             .await?;
         Ok(changed)
     }

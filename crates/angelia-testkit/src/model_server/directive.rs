@@ -29,6 +29,11 @@ use super::{
     reply::{Block, Fault, Reply, Stop},
 };
 
+/// The directive that makes the model call one tool.
+pub fn tool_call(name: &str, input: &Value) -> String {
+    format!("TOOL:{}:END", json!({"name": name, "input": input}))
+}
+
 /// When a limit resets if the prompt names no time: far enough ahead for any test.
 pub const DEFAULT_LIMIT_RESET: u64 = 4_000_000_000;
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_core::model::{SessionId, SessionSpec};
+use angelia_core::model::SessionSpec;
 use angelia_testkit::{
     codex_home::{self, KEY, Login},
     model_server::ModelServer,
@@ -22,18 +22,11 @@ use crate::{
     Place,
     app_server::AppServer,
     daemon::Daemon,
-    http::Client,
     local::Local,
+    ours::{Ours, PROMPT, Way},
     report::{self, Report, Series, ms},
+    rounds::Plan,
 };
-
-const PROMPT: &str = "WORDS:20";
-
-/// Hot turns of each variant in a round.
-const HOT_TURNS: u32 = 6;
-
-/// The program works on for a while after a turn; the next one would wait for that.
-const PAUSE: Duration = Duration::from_millis(60);
 
 /// Until a pool has replaced what was taken from it.
 const REFILL: Duration = Duration::from_millis(800);
@@ -41,31 +34,35 @@ const REFILL: Duration = Duration::from_millis(800);
 /// Sessions of one profile at once.
 const SESSIONS: usize = 5;
 
-type Step = fn(&mut Stage, &mut Found) -> Result<()>;
+const PLAN: Plan<Stage, Found> = Plan {
+    hot: [
+        Stage::hot_direct,
+        |stage, found| stage.ours.hot_local(&mut found.local),
+        |stage, found| stage.ours.hot_daemon(&mut found.daemon),
+    ],
+    others: [
+        Stage::started_direct,
+        |stage, found| stage.ours.new_local(&mut found.local),
+        Stage::new_direct,
+        |stage, found| stage.ours.new_daemon(&mut found.daemon),
+    ],
+    pause: Duration::from_millis(60),
+};
 
 #[derive(Default)]
 struct Found {
     hot: Series,
     hot_end: Series,
-    hot_local: Series,
-    hot_local_end: Series,
-    hot_daemon: Series,
-    hot_daemon_end: Series,
     started: Series,
     new: Series,
-    new_local: Series,
-    new_daemon: Series,
+    local: Way,
+    daemon: Way,
 }
 
 struct Stage {
     direct: AppServer,
     thread: String,
-    local: Local,
-    local_session: SessionId,
-    client: Client,
-    daemon_session: String,
-    /// After those who talk to it.
-    daemon: Daemon,
+    ours: Ours,
     place: Place,
 }
 
@@ -88,8 +85,6 @@ impl Stage {
         let profile = json!({"executor": "codex", "binary": codex.path, "cwd": place.work(),
             "trust": "off", "env": variables, "warm": 1});
         let daemon = Daemon::start_with(&place, &json!({"default": profile}))?;
-        let mut client = daemon.client()?;
-        let daemon_session = client.create_session()?;
 
         let mut spec = SessionSpec::new("codex", place.work());
         spec.binary = Some(codex.path);
@@ -98,37 +93,17 @@ impl Stage {
         spec.env.insert("CODEX_HOME".into(), folder.into());
         spec.env.insert(KEY.into(), "dummy".into());
         let local = Local::start_with(&place, spec)?;
-        let local_session = local.create_session()?;
+        let ours = Ours::start(local, daemon, REFILL)?;
         let mut this = Self {
             direct,
             thread,
-            local,
-            local_session,
-            client,
-            daemon_session,
-            daemon,
+            ours,
             place,
         };
         // Whatever happens only once happens now.
-        this.hot_turns(&mut Found::default())?;
+        PLAN.hot_turns(&mut this, &mut Found::default())?;
         sleep(REFILL);
         Ok(this)
-    }
-
-    fn hot_turns(&mut self, found: &mut Found) -> Result<()> {
-        let mut steps: [Step; 3] = [Self::hot_direct, Self::hot_local, Self::hot_daemon];
-        for _ in 0..HOT_TURNS {
-            for step in steps {
-                sleep(PAUSE);
-                step(self, found)?;
-            }
-            // None of them always follows the same one.
-            steps.rotate_left(1);
-            if found.hot.count().is_multiple_of(2) {
-                steps.swap(0, 1);
-            }
-        }
-        Ok(())
     }
 
     fn hot_direct(&mut self, found: &mut Found) -> Result<()> {
@@ -138,23 +113,9 @@ impl Stage {
         Ok(())
     }
 
-    fn hot_local(&mut self, found: &mut Found) -> Result<()> {
-        let turn = self.local.turn(self.local_session, PROMPT)?;
-        found.hot_local.add(turn.first);
-        found.hot_local_end.add(turn.end);
-        Ok(())
-    }
-
-    fn hot_daemon(&mut self, found: &mut Found) -> Result<()> {
-        let turn = self.client.turn(&self.daemon_session, PROMPT)?;
-        found.hot_daemon.add(turn.first);
-        found.hot_daemon_end.add(turn.end);
-        Ok(())
-    }
-
     fn started_direct(&mut self, found: &mut Found) -> Result<()> {
         let thread = self.direct.thread(&self.place.work())?;
-        sleep(PAUSE);
+        sleep(PLAN.pause);
         found.started.add(self.direct.turn(&thread, PROMPT)?.first);
         Ok(())
     }
@@ -167,35 +128,13 @@ impl Stage {
         Ok(())
     }
 
-    /// The clock runs from before the session is made.
-    fn new_local(&mut self, found: &mut Found) -> Result<()> {
-        let begun = Instant::now();
-        let session = self.local.create_session()?;
-        let turn = self.local.turn_since(begun, session, PROMPT)?;
-        found.new_local.add(turn.first);
-        self.local.delete_session(session)?;
-        sleep(REFILL);
-        Ok(())
-    }
-
-    /// The clock runs from before the session is made.
-    fn new_daemon(&mut self, found: &mut Found) -> Result<()> {
-        let begun = Instant::now();
-        let session = self.client.create_session()?;
-        let turn = self.client.turn_since(begun, &session, PROMPT)?;
-        found.new_daemon.add(turn.first);
-        self.client.delete_session(&session)?;
-        sleep(REFILL);
-        Ok(())
-    }
-
     /// Several sessions, each with a turn behind it, and the processes that serve them.
     fn processes(&mut self) -> Result<usize> {
         for _ in 0..SESSIONS {
-            let session = self.client.create_session()?;
-            self.client.turn(&session, PROMPT)?;
+            let session = self.ours.client.create_session()?;
+            self.ours.client.turn(&session, PROMPT)?;
         }
-        servers_of(self.daemon.pid())
+        servers_of(self.ours.daemon.pid())
     }
 }
 
@@ -223,20 +162,7 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
     model.set_recording(false);
     let mut stage = Stage::set(&model)?;
     let mut found = Found::default();
-    let mut steps: [Step; 4] = [
-        Stage::started_direct,
-        Stage::new_local,
-        Stage::new_direct,
-        Stage::new_daemon,
-    ];
-    for _ in 0..rounds {
-        stage.hot_turns(&mut found)?;
-        for step in steps {
-            step(&mut stage, &mut found)?;
-            sleep(PAUSE);
-        }
-        steps.rotate_left(1);
-    }
+    PLAN.run(rounds, &mut stage, &mut found)?;
     let processes = stage.processes()?;
     tell(report, &found, processes);
     Ok(())
@@ -250,11 +176,11 @@ fn tell(report: &mut Report, found: &Found, processes: usize) {
             ("(a)   hot thread, directly", &found.hot),
             (
                 "(b)   hot session, engine in this process",
-                &found.hot_local,
+                &found.local.hot,
             ),
             (
                 "(b)   hot session, angelia serve over its socket",
-                &found.hot_daemon,
+                &found.daemon.hot,
             ),
             (
                 "(a')  thread that was started before, directly",
@@ -263,11 +189,11 @@ fn tell(report: &mut Report, found: &Found, processes: usize) {
             ("(a'') thread that is started for it, directly", &found.new),
             (
                 "(c)   new session, engine in this process",
-                &found.new_local,
+                &found.local.new,
             ),
             (
                 "(c)   new session, angelia serve over its socket",
-                &found.new_daemon,
+                &found.daemon.new,
             ),
         ],
     );
@@ -277,33 +203,21 @@ fn tell(report: &mut Report, found: &Found, processes: usize) {
             ("(a)   hot thread, directly", &found.hot_end),
             (
                 "(b)   hot session, engine in this process",
-                &found.hot_local_end,
+                &found.local.hot_end,
             ),
             (
                 "(b)   hot session, angelia serve over its socket",
-                &found.hot_daemon_end,
+                &found.daemon.hot_end,
             ),
         ],
     );
     report::line(&format!(
         "{SESSIONS} sessions and more: {processes} app-server"
     ));
-    let ways = [
-        (
-            "engine",
-            &found.hot_local,
-            &found.hot_local_end,
-            &found.new_local,
-        ),
-        (
-            "socket",
-            &found.hot_daemon,
-            &found.hot_daemon_end,
-            &found.new_daemon,
-        ),
-    ];
-    for (way, hot, end, new) in ways {
-        for (what, ours, directly) in [("first", hot, &found.hot), ("end", end, &found.hot_end)] {
+    let ways = [("engine", &found.local), ("socket", &found.daemon)];
+    for (way, Way { hot, hot_end, new }) in ways {
+        for (what, ours, directly) in [("first", hot, &found.hot), ("end", hot_end, &found.hot_end)]
+        {
             let limit = 1.02 * ms(directly.median());
             let what = format!("codex, {way}, hot {what}, b ≤ 1.02 × a");
             report.at_most(&what, ms(ours.median()), limit, "ms");

@@ -19,10 +19,9 @@ use angelia_executors::{
     Host,
     process::{HomeId, OwnerId},
 };
+use angelia_testkit::clock::SystemClock;
 use anyhow::{Context as _, Result, bail};
-use jiff::Timestamp;
 use tokio::{runtime::Runtime, task::JoinSet};
-use uuid::Uuid;
 
 use crate::{Place, Timing};
 
@@ -43,18 +42,6 @@ pub(crate) struct Local {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tasks: Tasks,
     pub(crate) spec: SessionSpec,
-}
-
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
-
-    fn fresh_uuid(&self) -> Uuid {
-        Uuid::now_v7()
-    }
 }
 
 impl Local {

@@ -6,7 +6,9 @@
 //! - [`fake`]: an instant stand-in, where nothing but our own cost is left.
 //! - [`governance`]: a turn that is watched over, beside one that is not ([`ungoverned`]).
 //! - [`start`]: how long our own program takes to be there, and how much memory it holds.
-//! - [`direct`] or [`app_server`], [`local`], [`daemon`]: the three ways to a turn that are compared.
+//! - [`direct`] or [`app_server`], [`local`], [`daemon`]: the three ways to a turn that are compared;
+//!   [`ours`]: the last two together.
+//! - [`rounds`]: who takes its turn when.
 //! - [`http`]: a client of the daemon's socket.
 //!
 //! Every variant takes its turn in every round, so what the machine does meanwhile meets all of
@@ -20,7 +22,9 @@ mod fake;
 mod governance;
 mod http;
 mod local;
+mod ours;
 mod real;
+mod rounds;
 mod start;
 mod ungoverned;
 

@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_core::model::SessionId;
 use angelia_testkit::{model_server::ModelServer, real::RealClaude};
 use anyhow::{Context as _, Result};
 
@@ -15,18 +14,11 @@ use crate::{
     Place,
     daemon::Daemon,
     direct::Direct,
-    http::Client,
     local::Local,
+    ours::{Ours, PROMPT, Way},
     report::{self, Report, Series, ms},
+    rounds::Plan,
 };
-
-const PROMPT: &str = "WORDS:20";
-
-/// Hot turns of each variant in a round.
-const HOT_TURNS: u32 = 6;
-
-/// The program works on for a while after its result; the next turn would wait for that.
-const PAUSE: Duration = Duration::from_millis(120);
 
 /// How long a process that was started before has been idle when its turn comes.
 const IDLE: Duration = Duration::from_millis(1500);
@@ -34,27 +26,33 @@ const IDLE: Duration = Duration::from_millis(1500);
 /// Until a pool has replaced what was taken from it, and the replacement has been idle.
 const REFILL: Duration = Duration::from_secs(3);
 
-type Step = fn(&mut Stage, &mut Found) -> Result<()>;
+const PLAN: Plan<Stage, Found> = Plan {
+    hot: [
+        Stage::hot_direct,
+        |stage, found| stage.ours.hot_local(&mut found.local),
+        |stage, found| stage.ours.hot_daemon(&mut found.daemon),
+    ],
+    others: [
+        Stage::warm_direct,
+        |stage, found| stage.ours.new_local(&mut found.local),
+        |stage, found| stage.ours.new_daemon(&mut found.daemon),
+        Stage::cold,
+    ],
+    pause: Duration::from_millis(120),
+};
 
 #[derive(Default)]
 struct Found {
     hot: Series,
-    hot_local: Series,
-    hot_daemon: Series,
     warm: Series,
-    warm_local: Series,
-    warm_daemon: Series,
     cold: Series,
+    local: Way,
+    daemon: Way,
 }
 
 struct Stage {
     hot: Direct,
-    local: Local,
-    local_session: SessionId,
-    client: Client,
-    daemon_session: String,
-    /// After those who talk to it.
-    _daemon: Daemon,
+    ours: Ours,
     place: Place,
 }
 
@@ -64,20 +62,10 @@ impl Stage {
         let hot = Direct::start(&place.program, &place.environment(), &place.work())?;
         let daemon = Daemon::start(&place, 1)?;
         let local = Local::start(&place, 1)?;
-        let mut client = daemon.client()?;
-        let daemon_session = client.create_session()?;
-        let local_session = local.create_session()?;
-        let mut this = Self {
-            hot,
-            local,
-            local_session,
-            client,
-            daemon_session,
-            _daemon: daemon,
-            place,
-        };
+        let ours = Ours::start(local, daemon, REFILL)?;
+        let mut this = Self { hot, ours, place };
         // Whatever happens only once happens now.
-        this.hot_turns(&mut Found::default())?;
+        PLAN.hot_turns(&mut this, &mut Found::default())?;
         sleep(REFILL);
         Ok(this)
     }
@@ -90,36 +78,8 @@ impl Stage {
         )
     }
 
-    fn hot_turns(&mut self, found: &mut Found) -> Result<()> {
-        let mut steps: [Step; 3] = [Self::hot_direct, Self::hot_local, Self::hot_daemon];
-        for _ in 0..HOT_TURNS {
-            for step in steps {
-                sleep(PAUSE);
-                step(self, found)?;
-            }
-            // None of them always follows the same one.
-            steps.rotate_left(1);
-            if found.hot.count().is_multiple_of(2) {
-                steps.swap(0, 1);
-            }
-        }
-        Ok(())
-    }
-
     fn hot_direct(&mut self, found: &mut Found) -> Result<()> {
         found.hot.add(self.hot.turn(PROMPT)?.first);
-        Ok(())
-    }
-
-    fn hot_local(&mut self, found: &mut Found) -> Result<()> {
-        let turn = self.local.turn(self.local_session, PROMPT)?;
-        found.hot_local.add(turn.first);
-        Ok(())
-    }
-
-    fn hot_daemon(&mut self, found: &mut Found) -> Result<()> {
-        let turn = self.client.turn(&self.daemon_session, PROMPT)?;
-        found.hot_daemon.add(turn.first);
         Ok(())
     }
 
@@ -127,30 +87,6 @@ impl Stage {
         let mut process = self.prewarmed()?;
         sleep(IDLE);
         found.warm.add(process.turn(PROMPT)?.first);
-        Ok(())
-    }
-
-    /// The clock runs from before the session is made.
-    fn warm_local(&mut self, found: &mut Found) -> Result<()> {
-        let begun = Instant::now();
-        let session = self.local.create_session()?;
-        found
-            .warm_local
-            .add(self.local.turn_since(begun, session, PROMPT)?.first);
-        self.local.delete_session(session)?;
-        sleep(REFILL);
-        Ok(())
-    }
-
-    /// The clock runs from before the session is made.
-    fn warm_daemon(&mut self, found: &mut Found) -> Result<()> {
-        let begun = Instant::now();
-        let session = self.client.create_session()?;
-        found
-            .warm_daemon
-            .add(self.client.turn_since(begun, &session, PROMPT)?.first);
-        self.client.delete_session(&session)?;
-        sleep(REFILL);
         Ok(())
     }
 
@@ -182,21 +118,7 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
 fn version(claude: &RealClaude, model: &ModelServer, rounds: u32) -> Result<Found> {
     let mut stage = Stage::set(claude, model)?;
     let mut found = Found::default();
-    let mut steps: [Step; 4] = [
-        Stage::warm_direct,
-        Stage::warm_local,
-        Stage::warm_daemon,
-        Stage::cold,
-    ];
-    for _ in 0..rounds {
-        stage.hot_turns(&mut found)?;
-        for step in steps {
-            step(&mut stage, &mut found)?;
-            sleep(PAUSE);
-        }
-        // None of them always follows the same one after the same pause.
-        steps.rotate_left(1);
-    }
+    PLAN.run(rounds, &mut stage, &mut found)?;
     Ok(found)
 }
 
@@ -205,19 +127,16 @@ fn tell(report: &mut Report, version: &str, found: &Found) {
         &format!("real: Claude Code {version}, first text delta"),
         &[
             ("(a)  hot process, directly", &found.hot),
-            ("(b)  hot session, engine in this process", &found.hot_local),
+            ("(b)  hot session, engine in this process", &found.local.hot),
             (
                 "(b)  hot session, angelia serve over its socket",
-                &found.hot_daemon,
+                &found.daemon.hot,
             ),
             ("(a') pre-warmed process, directly", &found.warm),
-            (
-                "(c)  new session, engine in this process",
-                &found.warm_local,
-            ),
+            ("(c)  new session, engine in this process", &found.local.new),
             (
                 "(c)  new session, angelia serve over its socket",
-                &found.warm_daemon,
+                &found.daemon.new,
             ),
             ("(d)  cold start, directly", &found.cold),
         ],
@@ -226,8 +145,8 @@ fn tell(report: &mut Report, version: &str, found: &Found) {
     let warm = ms(found.warm.median());
     let cold = ms(found.cold.median());
     let ways = [
-        ("engine", &found.hot_local, &found.warm_local),
-        ("socket", &found.hot_daemon, &found.warm_daemon),
+        ("engine", &found.local.hot, &found.local.new),
+        ("socket", &found.daemon.hot, &found.daemon.new),
     ];
     for (way, our_hot, our_warm) in ways {
         let (b, c) = (ms(our_hot.median()), ms(our_warm.median()));

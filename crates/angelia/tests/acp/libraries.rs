@@ -66,14 +66,19 @@ impl Bench {
         let ran = patiently(Running::of(command, Stdio::null()));
         assert!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
         let asked = self.server.model_requests();
-        let saw = |part: &str| {
-            let bodies = asked
-                .iter()
-                .map(|request| String::from_utf8_lossy(&request.body));
-            bodies.into_iter().any(|body| body.contains(part))
+        let bodies = asked
+            .iter()
+            .map(|request| String::from_utf8_lossy(&request.body));
+        let bodies: Vec<_> = bodies.collect();
+        let saw = |parts: &[&str]| {
+            (bodies.iter()).any(|body| parts.iter().all(|part| body.contains(part)))
         };
-        assert!(saw(&PNG[..40]), "the model did not see the picture");
-        assert!(saw("the notes"), "the model did not see the resource");
+        assert!(saw(&[&PNG[..40]]), "the model did not see the picture");
+        assert!(saw(&["the notes"]), "the model did not see the resource");
+        let (before, on, beside) = ("before the fork", "on the fork", "beside the fork");
+        assert!(saw(&[before, on]), "a fork does not know what was said");
+        assert!(saw(&[before, beside]), "the original forgot what was said");
+        assert!(!saw(&[on, beside]), "a fork and its original are mixed up");
         until("no agent is left", || {
             agents::marked(&self.machine).is_empty()
         });
@@ -102,7 +107,7 @@ impl Bench {
     }
 }
 
-/// A whole script starts ten agents.
+/// A whole script starts fifteen agents.
 fn patiently(mut running: Running) -> Ran {
     let end = Instant::now() + PATIENCE;
     while running.child.try_wait().unwrap().is_none() && Instant::now() < end {

@@ -21,9 +21,14 @@ mod codex_driver;
 mod editor;
 mod ending;
 mod floods;
+mod forking;
 mod libraries;
+mod login;
 mod prompts;
+#[expect(dead_code, reason = "shared with the tests of the translators")]
+#[path = "../../../angelia-executors/tests/translated/recorded.rs"]
 mod recorded;
+mod recordings;
 mod schema;
 mod sessions;
 #[expect(dead_code, reason = "shared with the tests of the commands")]
@@ -35,3 +40,4 @@ mod transcript;
 #[expect(dead_code, reason = "shared with the tests of the translators")]
 #[path = "../../../angelia-executors/tests/translated/mod.rs"]
 mod translated;
+mod usage;

@@ -54,6 +54,7 @@ fn checks() -> &'static Checks {
             ("session/new", check::<v1::NewSessionResponse>()),
             ("session/load", check::<v1::LoadSessionResponse>()),
             ("session/resume", check::<v1::ResumeSessionResponse>()),
+            ("session/fork", check::<v1::ForkSessionResponse>()),
             ("session/list", check::<v1::ListSessionsResponse>()),
             ("session/delete", check::<v1::DeleteSessionResponse>()),
             ("session/close", check::<v1::CloseSessionResponse>()),

@@ -29,7 +29,7 @@ use super::{
     inbox::Sender,
     routes::{Abandoned, Routes},
 };
-use crate::claude::link::Link;
+use crate::link::Link;
 
 /// How long a process without threads is kept for the next one.
 const LINGER: Duration = Duration::from_mins(5);

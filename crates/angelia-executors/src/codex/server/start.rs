@@ -28,8 +28,8 @@ use super::{
     routes::Routes,
 };
 use crate::{
-    claude::link::Link,
     host::Host,
+    link::Link,
     process::{Launch, spawn},
 };
 

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::{
     ExecutorFixture,
-    processes::{ARE_VISIBLE, assert_none, eventually, marked},
+    processes::{ARE_VISIBLE, assert_none, marked},
     session::{DEADLINE, Session, View, open},
 };
+use crate::by_hand::eventually;
 
 /// The grace, and a busy machine.
 const AT_MOST: Duration = Duration::from_secs(10);

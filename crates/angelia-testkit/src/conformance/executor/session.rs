@@ -19,7 +19,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{ExecutorFixture, LongTool, heard::Heard, processes::eventually, stream};
+use super::{ExecutorFixture, LongTool, heard::Heard, stream};
+use crate::by_hand::eventually;
 
 /// Nothing in a check takes longer, also on a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(40);

@@ -1,0 +1,175 @@
+//! The fixture of every real program: it is in a place of its own and talks to the scripted model on
+//! loopback. What differs is the [`Program`].
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use angelia_core::{
+    model::{NativeSessionId, SessionSpec},
+    ports::Executor,
+};
+use angelia_executors::Registration;
+use angelia_testkit::{
+    conformance::executor::{ExecutorFixture, LongTool},
+    isolated::Isolated,
+    model_server::{ModelServer, directive},
+};
+use serde_json::Value;
+
+use crate::place::Place;
+
+pub(crate) trait Program: Sync {
+    fn registration(&self) -> &'static Registration;
+
+    /// Makes what it needs in this place.
+    fn prepare(&self, _place: &Isolated, _base_url: &str) {}
+
+    fn spec(&self, place: &Isolated, base_url: &str) -> SessionSpec;
+
+    /// Nobody is logged in.
+    fn spec_without_login(&self, place: &Isolated, base_url: &str) -> SessionSpec;
+
+    /// A prompt with which it runs a shell command.
+    fn run(&self, command: &str) -> String;
+
+    /// A prompt with which it kills itself. What it leaves behind holds its pipes.
+    fn die(&self) -> String {
+        self.run("kill -9 $PPID; timeout 60 tail -f /dev/null")
+    }
+
+    fn call(&self, _tool: &str) -> Option<String> {
+        None
+    }
+
+    fn structured(&self, _value: &Value) -> Option<String> {
+        None
+    }
+
+    fn has_record(&self, place: &Isolated, native: &NativeSessionId) -> bool;
+
+    fn shares_processes(&self) -> bool {
+        false
+    }
+
+    fn parts(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+pub(crate) struct Scripted<P> {
+    program: P,
+    place: Place,
+    server: ModelServer,
+    tools: AtomicU32,
+}
+
+impl<P: Program> Scripted<P> {
+    pub(crate) fn new(program: P) -> Self {
+        let place = Place::new(program.registration());
+        let server = ModelServer::start().unwrap();
+        program.prepare(&place.isolated, &server.base_url());
+        Self {
+            program,
+            place,
+            server,
+            tools: AtomicU32::new(0),
+        }
+    }
+
+    /// A command that makes a file of the given name when it runs.
+    fn tool(&self, command: impl FnOnce(&str) -> String) -> LongTool {
+        let number = self.tools.fetch_add(1, Ordering::Relaxed);
+        let running = format!("running-{number}");
+        LongTool {
+            prompt: self.program.run(&command(&running)),
+            running: Some(self.place.isolated.work().join(running)),
+        }
+    }
+}
+
+/// Makes the model call one tool, and then say so.
+pub(crate) fn call(tool: &str, input: &Value) -> String {
+    format!("{} ECHO:done", directive::tool_call(tool, input))
+}
+
+impl<P: Program> ExecutorFixture for Scripted<P> {
+    fn executor(&self) -> &Arc<dyn Executor> {
+        &self.place.executor
+    }
+
+    fn spec(&self) -> SessionSpec {
+        let url = self.server.base_url();
+        self.program.spec(&self.place.isolated, &url)
+    }
+
+    fn mark(&self) -> String {
+        self.place.mark.clone()
+    }
+
+    fn shares_processes(&self) -> bool {
+        self.program.shares_processes()
+    }
+
+    fn parts(&self) -> &'static [&'static str] {
+        self.program.parts()
+    }
+
+    fn say(&self, text: &str) -> String {
+        format!("ECHO:{text}")
+    }
+
+    fn words(&self, count: usize, pause: Duration) -> String {
+        format!("WORDS:{count}:{}", pause.as_millis())
+    }
+
+    fn ask(&self, command: &str) -> String {
+        self.program.run(command)
+    }
+
+    fn long_tool(&self) -> LongTool {
+        self.tool(|running| format!("touch {running}; exec sleep 60"))
+    }
+
+    fn escaped_tool(&self) -> LongTool {
+        self.tool(|running| format!("setsid sh -c 'touch {running}; exec sleep 60'"))
+    }
+
+    fn hang(&self) -> String {
+        "HANG_HEADERS".to_owned()
+    }
+
+    fn fail_auth(&self) -> (SessionSpec, String) {
+        let url = self.server.base_url();
+        let spec = self.program.spec_without_login(&self.place.isolated, &url);
+        (spec, "hello".to_owned())
+    }
+
+    fn die(&self) -> Option<String> {
+        Some(self.program.die())
+    }
+
+    fn call(&self, tool: &str) -> Option<String> {
+        self.program.call(tool)
+    }
+
+    fn structured(&self, value: &Value) -> Option<String> {
+        self.program.structured(value)
+    }
+
+    fn told(&self) -> Option<Value> {
+        self.server.model_requests().last().map(|last| last.json())
+    }
+
+    fn has_record(&self, native: &NativeSessionId) -> Option<bool> {
+        Some(self.program.has_record(&self.place.isolated, native))
+    }
+
+    fn acts(&self) -> bool {
+        true
+    }
+}

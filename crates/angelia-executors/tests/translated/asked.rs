@@ -1,0 +1,48 @@
+//! What holds for a turn in which something is asked: what is asked is answered or withdrawn, once, and
+//! nothing comes behind the end. Included by path.
+
+use std::collections::HashSet;
+
+use angelia_core::ports::Emitted;
+
+use super::translated::rules::Seen;
+
+/// A part of a turn.
+pub(crate) struct Part<'a> {
+    pub(crate) emitted: &'a [Emitted],
+    /// The keys of the questions that were answered.
+    pub(crate) answered: Vec<String>,
+    pub(crate) ended: bool,
+}
+
+/// The rules of events hold too; the turn ends once, last.
+pub(crate) fn check_turn<'a>(parts: impl IntoIterator<Item = Part<'a>>, place: &str) {
+    let mut seen = Seen::default();
+    let mut asked = HashSet::new();
+    let mut ended = 0;
+    for part in parts {
+        assert_eq!(ended, 0, "{place}: something behind the end");
+        for emitted in part.emitted {
+            match emitted {
+                Emitted::Event(kind) => seen.event(kind, place),
+                Emitted::Ask(ask) => {
+                    assert!(asked.insert(ask.key.to_string()), "{place}: {ask:?}");
+                    for words in [&ask.title, &ask.detail, &ask.tool_name] {
+                        assert!(!words.trim().is_empty(), "{place}: {ask:?}");
+                    }
+                }
+                Emitted::Withdraw(key) => {
+                    assert!(asked.remove(&**key), "{place}: {key} was not asked");
+                }
+                Emitted::Activity(_) => {}
+            }
+        }
+        for key in &part.answered {
+            asked.remove(key);
+        }
+        ended += usize::from(part.ended);
+    }
+    assert_eq!(ended, 1, "{place}");
+    assert!(asked.is_empty(), "{place}: still asked {asked:?}");
+    seen.check(place);
+}

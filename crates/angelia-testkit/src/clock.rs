@@ -1,0 +1,18 @@
+//! The time of this machine, for tests that need no other.
+
+use angelia_core::ports::Clock;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn fresh_uuid(&self) -> Uuid {
+        Uuid::now_v7()
+    }
+}

@@ -1,0 +1,38 @@
+//! Processes that carry an agent's mark, as `/proc` tells it.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+const VARIABLE: &str = "ANGELIA_AGENT";
+
+/// Every living process whose mark begins so: `<home id>:<owner id>:`.
+pub fn processes(mark: &str) -> BTreeSet<i32> {
+    let mark = format!("{VARIABLE}={mark}");
+    let table = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = table.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|variable| variable.starts_with(mark.as_bytes()))
+    })
+    .collect()
+}
+
+/// Those of them that we have started, not one of them.
+pub fn agents(mark: &str) -> BTreeSet<i32> {
+    let ours = std::process::id().to_string();
+    let mut pids = processes(mark);
+    pids.retain(|pid| parent(*pid).as_ref() == Some(&ours));
+    pids
+}
+
+pub(crate) fn parent(pid: i32) -> Option<String> {
+    stat(&Path::new("/proc").join(pid.to_string()), 1)
+}
+
+/// A field of `stat`, counted from the state.
+pub(crate) fn stat(folder: &Path, field: usize) -> Option<String> {
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    // The name before it may contain anything, also spaces and brackets.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(field).map(str::to_owned)
+}

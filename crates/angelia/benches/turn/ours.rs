@@ -1,0 +1,88 @@
+//! A program through us, both ways: the engine in this process, and `angelia serve` over its socket.
+//! Each has a hot session.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use angelia_core::model::SessionId;
+use anyhow::Result;
+
+use crate::{daemon::Daemon, http::Client, local::Local, report::Series};
+
+/// The turns of all variants are alike.
+pub(crate) const PROMPT: &str = "WORDS:20";
+
+pub(crate) struct Ours {
+    local: Local,
+    local_session: SessionId,
+    pub(crate) client: Client,
+    daemon_session: String,
+    /// After those who talk to it.
+    pub(crate) daemon: Daemon,
+    /// Until a pool has replaced what was taken from it.
+    refill: Duration,
+}
+
+/// What was found on one way.
+#[derive(Default)]
+pub(crate) struct Way {
+    /// The first text of a hot session's turn.
+    pub(crate) hot: Series,
+    pub(crate) hot_end: Series,
+    /// The first text of a new session.
+    pub(crate) new: Series,
+}
+
+impl Ours {
+    pub(crate) fn start(local: Local, daemon: Daemon, refill: Duration) -> Result<Self> {
+        let mut client = daemon.client()?;
+        let daemon_session = client.create_session()?;
+        let local_session = local.create_session()?;
+        Ok(Self {
+            local,
+            local_session,
+            client,
+            daemon_session,
+            daemon,
+            refill,
+        })
+    }
+
+    pub(crate) fn hot_local(&self, found: &mut Way) -> Result<()> {
+        let turn = self.local.turn(self.local_session, PROMPT)?;
+        found.hot.add(turn.first);
+        found.hot_end.add(turn.end);
+        Ok(())
+    }
+
+    pub(crate) fn hot_daemon(&mut self, found: &mut Way) -> Result<()> {
+        let turn = self.client.turn(&self.daemon_session, PROMPT)?;
+        found.hot.add(turn.first);
+        found.hot_end.add(turn.end);
+        Ok(())
+    }
+
+    /// The clock runs from before the session is made.
+    pub(crate) fn new_local(&self, found: &mut Way) -> Result<()> {
+        let begun = Instant::now();
+        let session = self.local.create_session()?;
+        let turn = self.local.turn_since(begun, session, PROMPT)?;
+        found.new.add(turn.first);
+        self.local.delete_session(session)?;
+        sleep(self.refill);
+        Ok(())
+    }
+
+    /// The clock runs from before the session is made.
+    pub(crate) fn new_daemon(&mut self, found: &mut Way) -> Result<()> {
+        let begun = Instant::now();
+        let session = self.client.create_session()?;
+        let turn = self.client.turn_since(begun, &session, PROMPT)?;
+        found.new.add(turn.first);
+        self.client.delete_session(&session)?;
+        sleep(self.refill);
+        Ok(())
+    }
+}
