@@ -12,6 +12,7 @@
 //! - `drive`: one segment: the agent runs and the record is kept.
 //! - `watchdog`: which state a turn is in, and when which clock rings; `budget`: what is enough.
 //! - `approvals`: what the rules say, what people are asked, and their answers.
+//! - `new_turn`: how a turn comes into the store.
 //! - `recorder`: numbers events, commits what must be committed before it is seen.
 //! - `said`: the answer so far, and what is still open.
 //! - `log`: the events of a running turn in memory, and how viewers follow them.
@@ -32,6 +33,7 @@ mod gauges;
 mod history;
 mod live;
 mod log;
+mod new_turn;
 mod once;
 mod quota;
 mod recorder;

@@ -1,39 +1,26 @@
 //! Numbers the events of a turn, hands them to the store, and shows them. Nothing is seen without
 //! a number, and what people act on is committed before it is seen.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::{
     facade::{Accepted, EngineError},
     log::TurnLog,
+    new_turn::NewTurn,
     said::Said,
 };
 use crate::{
     model::{ApprovalId, BlockId, EventKind, Seq, TurnEvent, Usage},
-    ports::{Clock, Committed, Lease, Store, StoreError},
+    ports::{Clock, Lease, Store, StoreError},
 };
 
 /// A turn whose agent begins while its record is written. Until that is committed, nothing of it
 /// is shown, and whoever submitted it does not know that it was accepted.
 pub(super) struct Creation {
-    pub(super) writing: Writing,
+    pub(super) new: NewTurn,
     pub(super) reply: oneshot::Sender<Result<Accepted, EngineError>>,
-}
-
-/// A turn, and what is noted of it, on their way to the disk.
-pub(super) struct Writing(pub(super) VecDeque<Committed>);
-
-impl Writing {
-    /// Cancel safe.
-    pub(super) async fn done(&mut self) -> Result<(), StoreError> {
-        while let Some(part) = self.0.front_mut() {
-            part.await?;
-            self.0.pop_front();
-        }
-        Ok(())
-    }
 }
 
 pub(super) struct Recorder {
@@ -87,10 +74,10 @@ impl Recorder {
 
     /// Waits until the turn itself is committed. Cancel safe.
     pub(super) async fn created(&mut self) -> Result<(), StoreError> {
-        let Some(creation) = &mut self.creation else {
+        let Some(Creation { new, .. }) = &mut self.creation else {
             return Ok(());
         };
-        let committed = creation.writing.done().await;
+        let committed = new.write(&*self.store, &self.lease).await;
         if let Some(Creation { reply, .. }) = self.creation.take() {
             let accepted = committed.clone().map(|()| Accepted::Running);
             // Whoever asked may have gone.

@@ -13,7 +13,8 @@ use super::{
     change::Change,
     facade::{Accepted, EngineError, Steered},
     log::TurnLog,
-    recorder::{Creation, Recorder, Writing},
+    new_turn::NewTurn,
+    recorder::{Creation, Recorder},
     shared::Shared,
 };
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
         ApprovalId, Content, Decision, EventKind, LaunchFingerprint, Outcome, SessionId,
         SessionRecord, Started, Status, ToolId, Turn, TurnId, TurnRecord, TurnState,
     },
-    ports::{Agent, Claim, Claimed, HistoryNote, Lease, StoreError},
+    ports::{Agent, Claim, Claimed, Lease, StoreError},
 };
 
 const COMMANDS: usize = 32;
@@ -309,52 +310,22 @@ impl SessionActor {
         };
         // Known to viewers before it is known to anybody who might repeat it.
         self.shared.keep_log(&waiting.log);
+        let mut new = NewTurn::new(record, found_by);
+        let store = Arc::clone(&self.shared.store);
         let created = match &claim {
-            Some(claim) => self.create_once(&record, claim, found_by).await,
-            None => match self.create(&record, found_by).await {
-                // Its agent is there: it begins while the record is written.
-                Ok(queued) if running && self.agent.is_some() => {
-                    waiting.creation = Some(Creation {
-                        writing: queued,
-                        reply,
-                    });
-                    self.queue.push_back(waiting);
-                    return;
-                }
-                Ok(mut queued) => queued.done().await.map(|()| Claimed::New),
-                Err(error) => Err(error),
-            },
+            Some(claim) => new.write_once(&*store, &self.lease, claim).await,
+            // Its agent is there: it begins, and the record is written meanwhile.
+            None if running && self.agent.is_some() => {
+                waiting.creation = Some(Creation { new, reply });
+                self.queue.push_back(waiting);
+                return;
+            }
+            None => {
+                let written = new.write(&*store, &self.lease).await;
+                written.map(|()| Claimed::New)
+            }
         };
         let _gone = reply.send(self.created(waiting, running, created));
-    }
-
-    async fn create(
-        &mut self,
-        record: &TurnRecord,
-        found_by: Option<[u8; 32]>,
-    ) -> Result<Writing, StoreError> {
-        let store = &self.shared.store;
-        let turn = store.create_turn(&self.lease, record).await?;
-        let mut writing = Writing(VecDeque::from([turn]));
-        if let Some(hash) = found_by {
-            let note = begun(record, hash);
-            writing.0.push_back(store.note_history(&note).await?);
-        }
-        Ok(writing)
-    }
-
-    async fn create_once(
-        &mut self,
-        record: &TurnRecord,
-        claim: &Claim,
-        found_by: Option<[u8; 32]>,
-    ) -> Result<Claimed, StoreError> {
-        let store = &self.shared.store;
-        let claimed = store.create_turn_once(&self.lease, record, claim).await?;
-        if let (Claimed::New, Some(hash)) = (claimed, found_by) {
-            store.note_history(&begun(record, hash)).await?.await?;
-        }
-        Ok(claimed)
     }
 
     fn has_room(&self) -> Result<(), EngineError> {
@@ -534,16 +505,5 @@ impl SessionActor {
 
     pub(super) fn id(&self) -> SessionId {
         self.record.id
-    }
-}
-
-/// What a caller finds who asks the same again: the turn from its beginning.
-const fn begun(record: &TurnRecord, hash: [u8; 32]) -> HistoryNote {
-    HistoryNote {
-        hash,
-        session: record.session,
-        turn: record.id,
-        seq: 0,
-        at: record.created_at,
     }
 }
