@@ -2,12 +2,12 @@
 
 use angelia_core::{
     model::{EventKind, Outcome, Status, TurnRecord, TurnState, Usage},
-    ports::{HistoryNote, StoreError},
+    ports::{HistoryNote, Store, StoreError},
 };
 
 use super::{
     StoreFixture,
-    samples::{event, outcome, owned_session, plain_turn, time},
+    samples::{create_turn, event, outcome, owned_session, plain_turn, time},
 };
 
 fn note(turn: &TurnRecord, hash: u8, seq: u64) -> HistoryNote {
@@ -25,25 +25,15 @@ pub async fn a_conversation_is_found_by_what_it_looks_like(fixture: &impl StoreF
     let lease = owned_session(&*store).await;
     let (first, second) = (plain_turn(lease.session), plain_turn(lease.session));
     for turn in [&first, &second] {
-        store
-            .create_turn(&lease, turn)
-            .await
-            .unwrap()
-            .await
-            .unwrap();
+        create_turn(&*store, &lease, turn).await;
     }
     let notes = [note(&first, 1, 4), note(&first, 1, 9), note(&second, 1, 2)];
     for note in &notes {
-        store.note_history(note).await.unwrap().await.unwrap();
+        note_history(&*store, note).await;
         // Said twice, it is still one.
-        store.note_history(note).await.unwrap().await.unwrap();
+        note_history(&*store, note).await;
     }
-    store
-        .note_history(&note(&second, 2, 7))
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    note_history(&*store, &note(&second, 2, 7)).await;
     let newest_first: Vec<_> = notes.iter().rev().cloned().collect();
     assert_eq!(store.with_history([1; 32], 9).await.unwrap(), newest_first);
     let one = store.with_history([1; 32], 1).await.unwrap();
@@ -74,12 +64,7 @@ pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
         turn.options.caller = caller.map(Into::into);
         turn.options.max_cost_usd = cost_usd;
         turn.created_at = time(created_at);
-        store
-            .create_turn(&lease, &turn)
-            .await
-            .unwrap()
-            .await
-            .unwrap();
+        create_turn(&*store, &lease, &turn).await;
         let stored = store.turn(turn.id).await.unwrap().unwrap();
         assert_eq!(stored.options, turn.options);
         let usage = Usage {
@@ -116,12 +101,7 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     let (lease, other) = (owned_session(&*store).await, owned_session(&*store).await);
     let mut parked = plain_turn(lease.session);
     parked.options.can_park = true;
-    store
-        .create_turn(&lease, &parked)
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    create_turn(&*store, &lease, &parked).await;
     parked.state = TurnState::Parked {
         resumes_at: time(90),
     };
@@ -131,12 +111,7 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     elsewhere.state = TurnState::Parked {
         resumes_at: time(91),
     };
-    store
-        .create_turn(&other, &elsewhere)
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    create_turn(&*store, &other, &elsewhere).await;
     let ids = |turns: Vec<TurnRecord>| turns.iter().map(|turn| turn.id).collect::<Vec<_>>();
     for lease in [&lease, &other] {
         store.release(lease.clone()).await.unwrap();
@@ -156,4 +131,9 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     assert!(parked_now.is_empty());
     store.release(lease).await.unwrap();
     assert_eq!(ids(store.lost_turns().await.unwrap()), [parked.id]);
+}
+
+/// Notes it, and waits until that is committed.
+async fn note_history(store: &dyn Store, note: &HistoryNote) {
+    store.note_history(note).await.unwrap().await.unwrap();
 }

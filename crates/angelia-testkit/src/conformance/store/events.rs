@@ -8,8 +8,8 @@ use angelia_core::{
 use super::{
     StoreFixture,
     samples::{
-        ODD_JSON, event, every_event, finished, notice, owned_session, plain_turn, raw_json, same,
-        stored_turn,
+        ODD_JSON, create_turn, event, every_event, finished, notice, owned_session, plain_turn,
+        raw_json, same, stored_turn,
     },
 };
 
@@ -116,12 +116,7 @@ pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
     let lease = owned_session(&*store).await;
 
     let turn = plain_turn(lease.session);
-    store
-        .create_turn(&lease, &turn)
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    create_turn(&*store, &lease, &turn).await;
     let append = store.append(&lease, vec![event(&turn, 1, finished())]);
     append.await.unwrap().await.unwrap();
     for late in [finished(), notice("late")] {
@@ -136,12 +131,7 @@ pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
 
     // Also within one append, which then is refused as a whole.
     let turn = plain_turn(lease.session);
-    store
-        .create_turn(&lease, &turn)
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    create_turn(&*store, &lease, &turn).await;
     let twice = vec![event(&turn, 1, finished()), event(&turn, 2, finished())];
     let answer = store.append(&lease, twice).await.unwrap().await;
     assert!(

@@ -7,7 +7,7 @@ use angelia_core::{
 
 use super::{
     StoreFixture,
-    samples::{event, finished, notice, owned_session, plain_turn, same, stored_turn},
+    samples::{create_turn, event, finished, notice, owned_session, plain_turn, same, stored_turn},
 };
 
 /// Every way to write with a lease is refused as lost.
@@ -87,11 +87,7 @@ pub async fn a_living_owner_keeps_its_session(fixture: &impl StoreFixture) {
     // Not ours to use or to give up.
     assert_lost(&*two, &lease).await;
     two.release(lease.clone()).await.unwrap();
-    one.create_turn(&lease, &plain_turn(lease.session))
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    create_turn(&*one, &lease, &plain_turn(lease.session)).await;
 
     one.release(lease.clone()).await.unwrap();
     let taken = two.acquire(lease.session).await.unwrap();

@@ -390,16 +390,17 @@ pub async fn owned_session(store: &dyn Store) -> Lease {
     store.acquire(session.id).await.unwrap()
 }
 
+/// Stores a turn, and waits until it is committed.
+pub async fn create_turn(store: &dyn Store, lease: &Lease, turn: &TurnRecord) {
+    let queued = store.create_turn(lease, turn).await;
+    queued.unwrap().await.unwrap();
+}
+
 /// A stored turn of an owned session.
 pub async fn stored_turn(store: &dyn Store) -> (Lease, TurnRecord) {
     let lease = owned_session(store).await;
     let turn = plain_turn(lease.session);
-    store
-        .create_turn(&lease, &turn)
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    create_turn(store, &lease, &turn).await;
     (lease, turn)
 }
 

@@ -8,7 +8,8 @@ use angelia_core::{
 use super::{
     StoreFixture,
     samples::{
-        event, finished, full_session, owned_session, plain_session, plain_turn, same, time,
+        create_turn, event, finished, full_session, owned_session, plain_session, plain_turn, same,
+        time,
     },
 };
 
@@ -122,21 +123,11 @@ pub async fn a_deleted_session_takes_everything_along(fixture: &impl StoreFixtur
     };
     store.bind_name(&name, lease.session).await.unwrap();
     let turn = plain_turn(lease.session);
-    store
-        .create_turn(&lease, &turn)
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    create_turn(&*store, &lease, &turn).await;
     let append = store.append(&lease, vec![event(&turn, 1, finished())]);
     append.await.unwrap().await.unwrap();
     let other = plain_turn(kept.session);
-    store
-        .create_turn(&kept, &other)
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    create_turn(&*store, &kept, &other).await;
 
     store.delete_session(lease.session).await.unwrap();
     assert!(store.session(lease.session).await.unwrap().is_none());
@@ -166,12 +157,7 @@ pub async fn retention_sees_only_what_is_old_and_done(fixture: &impl StoreFixtur
         let lease = store.acquire(session.id).await.unwrap();
         let mut turn = plain_turn(session.id);
         turn.created_at = time(created);
-        store
-            .create_turn(&lease, &turn)
-            .await
-            .unwrap()
-            .await
-            .unwrap();
+        create_turn(&*store, &lease, &turn).await;
         if let Some(at) = finish {
             let mut last = event(&turn, 1, finished());
             last.at = time(at);

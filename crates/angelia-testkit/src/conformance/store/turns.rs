@@ -8,8 +8,8 @@ use angelia_core::{
 use super::{
     StoreFixture,
     samples::{
-        event, every_content, every_status, finished, outcome, owned_session, plain_turn, same,
-        stored_turn, time,
+        create_turn, event, every_content, every_status, finished, outcome, owned_session,
+        plain_turn, same, stored_turn, time,
     },
 };
 
@@ -22,12 +22,7 @@ pub async fn a_turn_comes_back_as_it_was(fixture: &impl StoreFixture) {
     turn.options.origin = Origin::Remote;
     turn.options.can_ask = false;
     turn.state = TurnState::Running;
-    store
-        .create_turn(&lease, &turn)
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    create_turn(&*store, &lease, &turn).await;
     same(&store.turn(turn.id).await.unwrap(), &Some(turn));
 }
 
@@ -67,12 +62,7 @@ pub async fn turns_are_paged_newest_first(fixture: &impl StoreFixture) {
     for index in 0..6 {
         let lease = &leases[index % 2];
         let turn = plain_turn(lease.session);
-        store
-            .create_turn(lease, &turn)
-            .await
-            .unwrap()
-            .await
-            .unwrap();
+        create_turn(&*store, lease, &turn).await;
         ids.insert(0, turn.id);
     }
     let all = store.turns(None, Page::first(100)).await.unwrap();
@@ -144,12 +134,7 @@ pub async fn every_outcome_comes_back_as_it_was(fixture: &impl StoreFixture) {
     let lease = owned_session(&*store).await;
     for status in every_status() {
         let turn = plain_turn(lease.session);
-        store
-            .create_turn(&lease, &turn)
-            .await
-            .unwrap()
-            .await
-            .unwrap();
+        create_turn(&*store, &lease, &turn).await;
         let expected = outcome(status);
         let last = angelia_core::model::EventKind::Finished(expected.clone());
         let append = store.append(&lease, vec![event(&turn, 1, last.clone())]);
