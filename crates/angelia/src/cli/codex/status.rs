@@ -167,7 +167,7 @@ fn report(findings: &Findings) -> String {
     };
     match (&findings.program, &findings.version) {
         (Some(program), Some(version)) => {
-            line(Some(true), "codex", &format!("{version} at {program}"))
+            line(Some(true), "codex", &format!("{version} at {program}"));
         }
         _ => line(Some(false), "codex", "not found, or not usable"),
     }
