@@ -351,6 +351,10 @@ impl SessionActor {
     }
 
     async fn set_state(&mut self, drive: &mut Drive<'_>, now: &TurnState) {
+        if let Err(error) = drive.recorder.created().await {
+            self.cannot_record(drive, error);
+            return;
+        }
         let set = self
             .shared
             .store

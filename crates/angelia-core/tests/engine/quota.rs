@@ -101,6 +101,32 @@ async fn a_turn_waits_for_the_reset_and_goes_on_by_itself() {
     );
 }
 
+/// Its agent is hot, so the turn is still being written when it is known that there is no quota.
+#[tokio::test(start_paused = true)]
+async fn a_hot_session_waits_for_a_reset_that_another_one_has_met() {
+    let stage = Stage::new();
+    let (hot, other) = (stage.session().await, stage.session().await);
+    let first = submit(&stage, hot.id, "one").await;
+    stage.strings.next_run().await.complete("1");
+    outcome(first.watch).await;
+    let mut met = submit(&stage, other.id, "met").await;
+    stage.strings.next_run().await.end(limited(HOUR));
+    until_parked(&mut met).await;
+
+    let mut second = submit(&stage, hot.id, "two").await;
+    until_parked(&mut second).await;
+    let now = state_of(&stage, &second).await;
+    assert!(matches!(now, TurnState::Parked { .. }), "{now:?}");
+    for _ in 0..2 {
+        stage.strings.next_run().await.complete("done");
+    }
+    let last = all_events(second.watch).await.pop().unwrap();
+    let EventKind::Finished(outcome) = last.kind else {
+        panic!("{last:?}")
+    };
+    assert_eq!(outcome.status, Status::Completed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_begun_is_continued_and_the_answer_is_whole() {
     let stage = Stage::new();
