@@ -12,20 +12,46 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    DialectError, ShownFrom,
+    Ask, DialectError, ShownFrom,
     answer::Taken,
     canonical::Hash,
+    marks::Marks,
     recent,
     serve::{Asked, Serving},
 };
 
 /// Under what a request is remembered.
-struct Keys {
+#[derive(Clone, Copy)]
+pub(super) struct Keys {
     /// What it says.
-    plain: Hash,
+    pub(super) plain: Hash,
     /// What its headers say.
     keyed: Option<Hash>,
     client: Option<Hash>,
+}
+
+impl Keys {
+    pub(super) fn new(caller: &str, ask: &Ask, marks: &Marks, fingerprint: Hash) -> Self {
+        let caller = caller.as_bytes();
+        let previous = ask.previous.map(|turn| turn.as_uuid().into_bytes());
+        let previous = previous.as_ref().map_or(&[][..], |bytes| bytes);
+        let narrowed = marks.narrowed.as_deref().unwrap_or_default();
+        let plain = hash(&[
+            b"request",
+            caller,
+            &fingerprint,
+            previous,
+            narrowed.as_bytes(),
+            ask.model.as_bytes(),
+        ]);
+        let keyed = marks.idempotency.as_ref();
+        let client = marks.client_request.as_ref();
+        Self {
+            plain,
+            keyed: keyed.map(|key| hash(&[b"key", caller, key.as_bytes()])),
+            client: client.map(|id| hash(&[b"client", caller, id.as_bytes(), &plain])),
+        }
+    }
 }
 
 impl Serving<'_> {
@@ -40,7 +66,7 @@ impl Serving<'_> {
             plain,
             keyed,
             client,
-        } = self.keys(asked);
+        } = asked.keys;
         if let Some(request) = keyed.and_then(|key| recent.like(&key)) {
             if request.fingerprint != fingerprint {
                 return Err(EngineError::KeyReused(request.turn).into());
@@ -63,40 +89,9 @@ impl Serving<'_> {
         Ok(earlier.and_then(|note| recent.before_restart(note, fingerprint)))
     }
 
-    fn keys(self, asked: &Asked) -> Keys {
-        let fingerprint = asked.incoming.fingerprint();
-        let caller = self.who.name.as_bytes();
-        let previous = asked.ask.previous.map(|turn| turn.as_uuid().into_bytes());
-        let previous = previous.as_ref().map_or(&[][..], |bytes| bytes);
-        let narrowed = asked.marks.narrowed.as_deref().unwrap_or_default();
-        let model = asked.ask.model.as_bytes();
-        let plain = hash(&[
-            b"request",
-            caller,
-            &fingerprint,
-            previous,
-            narrowed.as_bytes(),
-            model,
-        ]);
-        let keyed = asked.marks.idempotency.as_ref();
-        let keyed = keyed.map(|key| hash(&[b"key", caller, key.as_bytes()]));
-        let client = asked.marks.client_request.as_ref();
-        let client = client.map(|id| hash(&[b"client", caller, id.as_bytes(), &plain]));
-        Keys {
-            plain,
-            keyed,
-            client,
-        }
-    }
-
-    /// What a request says, as one hash.
-    pub(super) fn plain(self, asked: &Asked) -> Hash {
-        self.keys(asked).plain
-    }
-
     /// Remembers what becomes of a request.
     pub(super) fn remember(self, asked: &Asked, turn: TurnId, from: ShownFrom) {
-        let keys = self.keys(asked);
+        let keys = asked.keys;
         let fingerprint = asked.incoming.fingerprint();
         let all = [Some(keys.plain), keys.keyed, keys.client];
         let recent = &self.state.recent;
@@ -118,7 +113,7 @@ impl Serving<'_> {
         from: ShownFrom,
     ) -> Result<Committed, DialectError> {
         let note = HistoryNote {
-            hash: self.plain(asked),
+            hash: asked.keys.plain,
             session,
             turn,
             seq: match from {
@@ -150,7 +145,7 @@ impl Serving<'_> {
 
     /// What must be found also after a restart.
     pub(super) fn request_key(self, asked: &Asked) -> Option<RequestKey> {
-        let key = match (&asked.marks.idempotency, self.keys(asked).client) {
+        let key = match (&asked.marks.idempotency, asked.keys.client) {
             (Some(key), _) => format!("v1:{key}"),
             (None, Some(client)) => {
                 let mut key = "v1:client:".to_owned();

@@ -22,6 +22,7 @@ use super::{
     launch::Launch,
     marks::Marks,
     matching::{self, Place},
+    repeats::Keys,
     respond, target,
 };
 use crate::http::{ApiState, body, keys::Who};
@@ -77,6 +78,7 @@ pub(super) struct Asked {
     pub(super) ask: Arc<Ask>,
     pub(super) marks: Marks,
     pub(super) incoming: Arc<Incoming>,
+    pub(super) keys: Keys,
     pub(super) launch: Launch,
     pub(super) demand: Arc<Demand>,
     pub(super) options: TurnOptions,
@@ -120,6 +122,7 @@ impl Serving<'_> {
             return Err(Refused::new(message).into());
         }
         let asked = Asked {
+            keys: Keys::new(&self.who.name, &ask, &marks, incoming.fingerprint()),
             demand: Arc::new(Demand::of(&ask)?),
             options: self.options(&ask).await?,
             ask,
@@ -339,7 +342,7 @@ impl Serving<'_> {
         let key = self.request_key(asked);
         let options = asked.options.clone();
         let engine = &self.state.engine;
-        let hash = Some(self.plain(asked));
+        let hash = Some(asked.keys.plain);
         let submitted = engine
             .submit_found_by(session, input, options, key, hash)
             .await;
