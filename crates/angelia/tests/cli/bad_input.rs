@@ -157,6 +157,7 @@ fn a_configuration_of_garbage_is_refused_by_line() {
         ran.is(78)
             .complains("config.yaml")
             .complains("config check");
+        // Without `--listen`, which would replace a `listen` of the file: it never comes to a port.
         machine.angelia(&["serve"]).is(78);
     }
     fs::remove_file(&file).unwrap();

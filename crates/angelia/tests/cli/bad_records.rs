@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use crate::{stage::Machine, transcript::Transcript};
+use crate::{
+    stage::{Machine, SERVE},
+    transcript::Transcript,
+};
 
 /// A machine with a few turns on record.
 fn with_records() -> Machine {
@@ -35,7 +38,7 @@ fn a_damaged_file_is_named_with_what_to_do_and_kept() {
             &["run", "hi"][..],
             &["sessions", "list"],
             &["turns", "list"],
-            &["serve"],
+            SERVE,
         ] {
             let ran = machine.angelia(command);
             ran.is(70)
@@ -71,7 +74,7 @@ fn a_folder_in_its_place_is_named() {
     let machine = Machine::new();
     machine.configure("");
     fs::create_dir(machine.home().join("state.db")).unwrap();
-    for command in [&["run", "hi"][..], &["sessions", "list"], &["serve"]] {
+    for command in [&["run", "hi"][..], &["sessions", "list"], SERVE] {
         machine
             .angelia(command)
             .is(70)
@@ -108,7 +111,7 @@ fn a_home_that_is_no_folder_is_named() {
     let long = machine.place.root().join("long/".repeat(40));
     machine.set("ANGELIA_HOME", long);
     machine.angelia(&["run", "hi"]).is(0);
-    machine.angelia(&["serve"]).is(78).complains("shorter");
+    machine.angelia(SERVE).is(78).complains("shorter");
     machine.set("ANGELIA_HOME", "/proc/nowhere");
     machine
         .angelia(&["run", "hi"])
@@ -124,9 +127,6 @@ fn an_empty_token_is_named() {
     let machine = Machine::new();
     machine.configure("");
     fs::write(machine.home().join("token"), "\n").unwrap();
-    machine
-        .angelia(&["serve", "--listen", "127.0.0.1:0"])
-        .is(78)
-        .complains("token");
+    machine.angelia(SERVE).is(78).complains("token");
     machine.angelia(&["run", "hi"]).is(0);
 }

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::{
     agents::marked,
     http,
-    stage::{Machine, SAYS_AND_HANGS, mode, until},
+    stage::{Machine, SAYS_AND_HANGS, SERVE, mode, until},
 };
 
 #[test]
@@ -56,7 +56,7 @@ fn there_is_one_per_home() {
     let machine = Machine::new();
     let serving = machine.serve();
     let pid = serving.running.pid().to_string();
-    let second = machine.angelia(&["serve", "--listen", "127.0.0.1:0"]);
+    let second = machine.angelia(SERVE);
     second.is(75).complains(&pid).complains("ANGELIA_HOME");
     machine.angelia(&["run", "hello"]).is(0);
     serving.stop().is(0);

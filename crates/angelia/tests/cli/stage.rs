@@ -116,7 +116,7 @@ impl Machine {
     }
 
     pub(crate) fn serve(&self) -> Serving {
-        self.serve_with(&["--listen", "127.0.0.1:0"])
+        self.serve_with(&SERVE[1..])
     }
 
     pub(crate) fn serve_with(&self, arguments: &[&str]) -> Serving {
@@ -157,6 +157,9 @@ impl Machine {
             .collect()
     }
 }
+
+/// A daemon on any free port: the usual one may be taken by another test, or by the machine's user.
+pub(crate) const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
 
 pub(crate) const ANGELIA: &str = env!("CARGO_BIN_EXE_angelia");
 
