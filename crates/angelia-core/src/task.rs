@@ -63,6 +63,23 @@ impl Tasks {
     }
 }
 
+/// Runs something as a task and waits for it. What wakes a task stays within the runtime; what
+/// wakes the future that a runtime blocks on goes through the kernel, every time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one home of spawning"
+)]
+pub async fn as_task<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Only a runtime that is going down cancels it.
+            Err(_cancelled) => std::future::pending().await,
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -103,7 +103,8 @@ impl SessionActor {
                 let mut record = self.record.clone();
                 change(&mut record.spec);
                 record.updated_at = self.shared.clock.now();
-                self.record = self.put(record).await?;
+                let record = self.put(record).await?;
+                self.replace(record);
                 self.changed_midway |= !idle;
             }
             Change::Launch(_) if !idle || !self.queue.is_empty() => return Ok(None),
@@ -121,7 +122,7 @@ impl SessionActor {
         record.spec = spec;
         record.updated_at = self.shared.clock.now();
         let record = self.put(record).await?;
-        let old = std::mem::replace(&mut self.record, record);
+        let old = self.replace(record);
         if let (Ok(executor), Some(native)) =
             (self.shared.executor(&old.spec.executor), &old.native)
             && let Err(error) = executor.forget(&old.spec, native).await

@@ -10,7 +10,7 @@ use super::{
     history,
 };
 use crate::{
-    model::{ExternalName, Message, SessionId, SessionRecord, TurnId},
+    model::{Message, SessionId, SessionRecord, TurnId},
     ports::{Page, StoreError},
 };
 
@@ -52,10 +52,6 @@ impl Engine {
 
     pub async fn sessions(&self, page: Page) -> Result<Vec<SessionRecord>, EngineError> {
         Ok(self.shared.store.sessions(page).await?)
-    }
-
-    pub async fn named(&self, name: &ExternalName) -> Result<Option<SessionId>, EngineError> {
-        Ok(self.shared.store.named(name).await?)
     }
 
     pub async fn rename_session(

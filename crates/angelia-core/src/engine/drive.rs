@@ -6,6 +6,7 @@ use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use tokio::{
     sync::mpsc,
+    task::yield_now,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -127,7 +128,11 @@ impl SessionActor {
             }
             tokio::select! {
                 biased;
-                Some(batch) = batches.recv() => self.record_batch(drive, batch).await,
+                Some(batch) = batches.recv() => {
+                    self.record_batch(drive, batch).await;
+                    // Whoever follows gets it before the agent is heard again.
+                    yield_now().await;
+                }
                 ended = &mut run => return ended.map_or(RunEnd::Panicked, RunEnd::Ended),
                 created = drive.recorder.created(), if drive.recorder.is_being_created() => {
                     if let Err(error) = created {
@@ -149,6 +154,9 @@ impl SessionActor {
                     let now = Instant::now();
                     if drive.give_up_at.is_some_and(|at| at <= now) {
                         return RunEnd::GivenUp;
+                    }
+                    if drive.recorder.write_at().is_some_and(|at| at <= now) {
+                        self.hand_over(drive).await;
                     }
                     self.look_at_clocks(drive, now).await;
                     alarm.as_mut().reset(drive.deadline());
@@ -343,6 +351,12 @@ impl SessionActor {
         }
     }
 
+    async fn hand_over(&mut self, drive: &mut Drive<'_>) {
+        if let Err(error) = drive.recorder.hand_over().await {
+            self.cannot_record(drive, error);
+        }
+    }
+
     fn cannot_record(&self, drive: &mut Drive<'_>, error: StoreError) {
         tracing::error!(turn = %drive.turn.id, %error, "a turn cannot be recorded; it is stopped");
         drive.broken = Some(error);
@@ -472,13 +486,16 @@ impl Drive<'_> {
 
     /// When the next thing happens by itself.
     fn deadline(&self) -> Instant {
+        let write_at = self.recorder.write_at();
         if let Some(at) = self.give_up_at {
-            return at;
+            return write_at.map_or(at, |write_at| write_at.min(at));
         }
         let (rings, _) = self.governor.watchdog.next();
-        self.governor
-            .time_is_up_at()
-            .map_or(rings, |at| at.min(rings))
+        let time_is_up_at = self.governor.time_is_up_at();
+        [write_at, time_is_up_at]
+            .into_iter()
+            .flatten()
+            .fold(rings, Instant::min)
     }
 
     fn note_approvals(&mut self, now: Instant) {

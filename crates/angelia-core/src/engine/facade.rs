@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::{
     log::{TurnLog, Watch},
     once::RequestKey,
-    session::Command,
+    session::{Command, Submit},
     shared::Shared,
 };
 use crate::{
@@ -66,6 +66,35 @@ pub struct NewSession {
     pub spec: SessionSpec,
     pub title: Option<Arc<str>>,
     pub name: Option<ExternalName>,
+}
+
+/// A turn to be accepted.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub session: SessionId,
+    pub input: Vec<Content>,
+    pub options: TurnOptions,
+    /// A request that was made before under the same key becomes the turn of that request,
+    /// running or over, and is shown from its first event.
+    pub key: Option<RequestKey>,
+    /// A new turn is found by this hash from now on ([`Engine::with_history`]).
+    pub found_by: Option<[u8; 32]>,
+    /// Whoever asks follows the events, and knows the turn by nothing else: a turn that runs at
+    /// once is shown before it is on record. If it cannot be recorded, it fails.
+    pub follows: bool,
+}
+
+impl Submission {
+    pub const fn new(session: SessionId, input: Vec<Content>, options: TurnOptions) -> Self {
+        Self {
+            session,
+            input,
+            options,
+            key: None,
+            found_by: None,
+            follows: false,
+        }
+    }
 }
 
 /// A turn that was accepted.
@@ -141,10 +170,11 @@ impl Engine {
         input: Vec<Content>,
         options: TurnOptions,
     ) -> Result<Submitted, EngineError> {
-        self.submit_once(session, input, options, None).await
+        self.submit_as(Submission::new(session, input, options))
+            .await
     }
 
-    /// Like [`Engine::submit_found_by`], without a hash.
+    /// Like [`Engine::submit`], at most once.
     pub async fn submit_once(
         &self,
         session: SessionId,
@@ -152,21 +182,20 @@ impl Engine {
         options: TurnOptions,
         key: Option<RequestKey>,
     ) -> Result<Submitted, EngineError> {
-        self.submit_found_by(session, input, options, key, None)
-            .await
+        let new = Submission::new(session, input, options);
+        self.submit_as(Submission { key, ..new }).await
     }
 
-    /// Like [`Engine::submit`], but a request that was made before under the same key becomes the
-    /// turn of that request, running or over, and is shown from its first event. A new turn is
-    /// found by its hash from now on ([`Engine::with_history`]).
-    pub async fn submit_found_by(
-        &self,
-        session: SessionId,
-        input: Vec<Content>,
-        options: TurnOptions,
-        key: Option<RequestKey>,
-        found_by: Option<[u8; 32]>,
-    ) -> Result<Submitted, EngineError> {
+    /// Like [`Engine::submit`], as the caller wants it.
+    pub async fn submit_as(&self, new: Submission) -> Result<Submitted, EngineError> {
+        let Submission {
+            session,
+            input,
+            options,
+            key,
+            found_by,
+            follows,
+        } = new;
         let claim = key.map(|key| key.claim(self.shared.clock.now(), session, &input));
         let id = TurnId::from_uuid(self.shared.clock.fresh_uuid());
         let log = TurnLog::new(id, session);
@@ -180,13 +209,14 @@ impl Engine {
         loop {
             let (reply, answer) = oneshot::channel();
             let (log, claim) = (Arc::clone(&log), claim.clone());
-            let command = Command::Submit {
+            let command = Command::Submit(Box::new(Submit {
                 turn,
                 log,
                 claim,
                 found_by,
+                follows,
                 reply,
-            };
+            }));
             let actor = match self.shared.existing_actor(session) {
                 Some(actor) => actor,
                 None => self.shared.actor(session).await?,
@@ -211,7 +241,7 @@ impl Engine {
                     };
                 }
                 // The actor had just decided to end: start another one.
-                Err(Command::Submit { turn: returned, .. }) => turn = returned,
+                Err(Command::Submit(returned)) => turn = returned.turn,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
         }

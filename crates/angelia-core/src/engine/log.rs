@@ -100,9 +100,9 @@ impl Logs {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
+pub(super) struct Progress {
     last: Seq,
-    finished: bool,
+    pub(super) finished: bool,
 }
 
 impl TurnLog {
@@ -146,6 +146,11 @@ impl TurnLog {
         };
         self.lock().push(batch);
         self.progress.send_replace(progress);
+    }
+
+    /// How far it is, also when the log itself is no longer kept.
+    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
     }
 
     pub(super) fn is_finished(&self) -> bool {

@@ -18,6 +18,7 @@
 //! - `log`: the events of a running turn in memory, and how viewers follow them.
 //! - `once`: the key under which a request is run once.
 //! - `quota`: what happens when one is used up; `history`: what another agent is told then.
+//! - `known`: what need not be asked of the store, because it is owned here.
 //! - [`Gauges`]: how much is going on.
 //! - `live`: how many agents may be alive, and whose turn it is to go.
 //! - [`rules`]: what happens to a message of the bus when it arrives.
@@ -31,6 +32,7 @@ mod drive;
 mod facade;
 mod gauges;
 mod history;
+mod known;
 mod live;
 mod log;
 mod new_turn;
@@ -47,8 +49,9 @@ mod unwind;
 mod watchdog;
 
 pub use drive::AWAITING_TOOL_RESULT;
-pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submitted};
+pub use facade::{Engine, EngineError, Limits, NewSession, Parts, Steering, Submission, Submitted};
 pub use gauges::{AgentCounts, Gauges, TurnCounts};
+pub use known::{Newest, Stage};
 pub use log::{EventBatch, Watch};
 pub use once::RequestKey;
 pub use quota::PARKED;

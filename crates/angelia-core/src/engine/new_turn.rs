@@ -32,9 +32,20 @@ impl NewTurn {
         }
     }
 
+    /// Cancel safe.
+    pub(super) async fn write(
+        &mut self,
+        store: &dyn Store,
+        lease: &Lease,
+    ) -> Result<(), StoreError> {
+        self.queue(store, lease).await?;
+        self.turn.committed().await?;
+        self.note.committed().await
+    }
+
     /// Both are queued before the first is waited for, so that one transaction has both. Cancel
     /// safe.
-    pub(super) async fn write(
+    pub(super) async fn queue(
         &mut self,
         store: &dyn Store,
         lease: &Lease,
@@ -45,8 +56,11 @@ impl NewTurn {
         if let (Part::New, Some(note)) = (&self.note, self.note()) {
             self.note = Part::Queued(store.note_history(&note).await?);
         }
-        self.turn.committed().await?;
-        self.note.committed().await
+        Ok(())
+    }
+
+    pub(super) const fn is_queued(&self) -> bool {
+        !matches!(self.turn, Part::New)
     }
 
     /// Unless the claim was made before.

@@ -205,6 +205,7 @@ impl SessionActor {
         recorder: &mut Recorder,
     ) -> Result<Waited, StoreError> {
         self.close_agent().await;
+        recorder.created().await?;
         let state = TurnState::Parked { resumes_at };
         let store = Arc::clone(&self.shared.store);
         store.set_turn_state(&self.lease, turn, &state).await?;

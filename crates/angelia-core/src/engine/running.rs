@@ -126,8 +126,6 @@ impl SessionActor {
         let mut resumes = 0;
         loop {
             let end = self.segment(&input, recorder, &mut governor).await;
-            // Also of a turn whose agent was not even asked: what follows changes its record.
-            recorder.created().await?;
             if let Some(setting) = end.budget
                 && resumes < governor.meter.resumes()
                 && !governor.meter.is_costly()

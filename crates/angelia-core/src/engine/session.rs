@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     change::Change,
     facade::{Accepted, EngineError, Steered},
+    known::Known,
     log::TurnLog,
     new_turn::NewTurn,
     recorder::{Creation, Recorder},
@@ -29,15 +30,7 @@ const COMMANDS: usize = 32;
 
 /// What an actor can be told.
 pub(super) enum Command {
-    Submit {
-        turn: Turn,
-        log: Arc<TurnLog>,
-        claim: Option<Claim>,
-        /// The caller finds it by this hash.
-        found_by: Option<[u8; 32]>,
-        /// Answered with what became of it.
-        reply: oneshot::Sender<Result<Accepted, EngineError>>,
-    },
+    Submit(Box<Submit>),
     Interrupt {
         turn: TurnId,
         kill: bool,
@@ -72,10 +65,24 @@ pub(super) enum Command {
     },
 }
 
+/// A turn to be accepted.
+pub(super) struct Submit {
+    pub(super) turn: Turn,
+    pub(super) log: Arc<TurnLog>,
+    pub(super) claim: Option<Claim>,
+    /// The caller finds it by this hash.
+    pub(super) found_by: Option<[u8; 32]>,
+    /// The caller follows the turn: nobody waits until it is on record.
+    pub(super) follows: bool,
+    /// Answered with what became of it.
+    pub(super) reply: oneshot::Sender<Result<Accepted, EngineError>>,
+}
+
 #[derive(Clone)]
 pub(super) struct SessionHandle {
     commands: mpsc::Sender<Command>,
     ended: CancellationToken,
+    pub(super) known: Arc<Known>,
 }
 
 impl SessionHandle {
@@ -92,7 +99,9 @@ impl SessionHandle {
         }
         let (sender, commands) = mpsc::channel(COMMANDS);
         let tasks = shared.tasks.clone();
+        let known = Known::new(&record);
         let actor = SessionActor {
+            known: Arc::clone(&known),
             stop: tasks.stop_token().child_token(),
             shared,
             record,
@@ -110,6 +119,7 @@ impl SessionHandle {
         Self {
             commands: sender,
             ended,
+            known,
         }
     }
 
@@ -134,6 +144,8 @@ impl SessionHandle {
 pub(super) struct SessionActor {
     pub(super) shared: Arc<Shared>,
     pub(super) record: SessionRecord,
+    /// The same for others.
+    known: Arc<Known>,
     pub(super) lease: Lease,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) queue: VecDeque<Waiting>,
@@ -241,21 +253,7 @@ impl SessionActor {
     /// What can be done beside a turn that is under way, or while the agent rests.
     pub(super) async fn handle(&mut self, command: Command, idle: bool) {
         match command {
-            Command::Submit {
-                turn,
-                log,
-                claim,
-                found_by,
-                reply,
-            } => {
-                let waiting = Waiting {
-                    turn,
-                    log,
-                    parked: None,
-                    creation: None,
-                };
-                self.accept(waiting, claim, found_by, idle, reply).await;
-            }
+            Command::Submit(submit) => self.accept(*submit, idle).await,
             Command::Interrupt { turn, .. } => self.interrupt_waiting(turn).await,
             Command::Decide { reply, .. } => {
                 // Whoever asked may have gone.
@@ -281,21 +279,21 @@ impl SessionActor {
     }
 
     /// Records a new turn and puts it in the queue, unless it is a known one.
-    async fn accept(
-        &mut self,
-        mut waiting: Waiting,
-        claim: Option<Claim>,
-        found_by: Option<[u8; 32]>,
-        idle: bool,
-        reply: oneshot::Sender<Result<Accepted, EngineError>>,
-    ) {
+    async fn accept(&mut self, submit: Submit, idle: bool) {
+        let Submit {
+            turn,
+            log,
+            claim,
+            found_by,
+            follows,
+            reply,
+        } = submit;
         if let Err(refused) = self.has_room() {
             // Whoever asked may have gone.
             let _gone = reply.send(Err(refused));
             return;
         }
         let running = idle && self.queue.is_empty();
-        let turn = &waiting.turn;
         let record = TurnRecord {
             id: turn.id,
             session: turn.session,
@@ -309,15 +307,27 @@ impl SessionActor {
             },
         };
         // Known to viewers before it is known to anybody who might repeat it.
-        self.shared.keep_log(&waiting.log);
+        self.shared.keep_log(&log);
+        let mut waiting = Waiting {
+            turn,
+            log,
+            parked: None,
+            creation: None,
+        };
         let mut new = NewTurn::new(record, found_by);
         let store = Arc::clone(&self.shared.store);
         let created = match &claim {
             Some(claim) => new.write_once(&*store, &self.lease, claim).await,
             // Its agent is there: it begins, and the record is written meanwhile.
             None if running && self.agent.is_some() => {
+                let reply = if follows {
+                    let _gone = reply.send(Ok(Accepted::Running));
+                    None
+                } else {
+                    Some(reply)
+                };
                 waiting.creation = Some(Creation { new, reply });
-                self.queue.push_back(waiting);
+                self.enqueue(waiting);
                 return;
             }
             None => {
@@ -339,6 +349,12 @@ impl SessionActor {
         Ok(())
     }
 
+    fn enqueue(&mut self, waiting: Waiting) {
+        let caller = waiting.turn.options.caller.clone();
+        self.known.begin(&waiting.log, caller);
+        self.queue.push_back(waiting);
+    }
+
     fn created(
         &mut self,
         waiting: Waiting,
@@ -348,7 +364,7 @@ impl SessionActor {
         let turn = waiting.turn.id;
         let accepted = match created {
             Ok(Claimed::New) => {
-                self.queue.push_back(waiting);
+                self.enqueue(waiting);
                 return Ok(if running {
                     Accepted::Running
                 } else {
@@ -388,6 +404,7 @@ impl SessionActor {
 
     /// The turn stays parked; whoever comes next goes on with it.
     pub(super) fn leave(&self, log: &TurnLog) {
+        self.known.forget_newest();
         log.leave();
         self.shared.end_log(log.turn);
     }
@@ -425,6 +442,7 @@ impl SessionActor {
             .await
         {
             tracing::error!(%turn, %error, "the end of a turn could not be recorded");
+            self.known.forget_newest();
             recorder.show_unwritten(EventKind::Finished(super::running::not_recorded(
                 outcome, &error,
             )));
@@ -461,7 +479,7 @@ impl SessionActor {
         }
         record.updated_at = self.shared.clock.now();
         match self.put(record).await {
-            Ok(record) => self.record = record,
+            Ok(record) => drop(self.replace(record)),
             Err(error) => {
                 tracing::warn!(session = %self.id(), %error, "the session could not be stored");
             }
@@ -485,6 +503,12 @@ impl SessionActor {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// From now on it is this; returns what it was.
+    pub(super) fn replace(&mut self, record: SessionRecord) -> SessionRecord {
+        self.known.put(&record);
+        std::mem::replace(&mut self.record, record)
     }
 
     async fn end(mut self) {

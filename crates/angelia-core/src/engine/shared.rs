@@ -9,6 +9,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::{
     facade::{EngineError, Limits, Parts},
+    known::Names,
     live::LiveAgents,
     log::{LogCounts, Logs, TurnLog},
     quota::Quotas,
@@ -33,6 +34,7 @@ pub(super) struct Shared {
     pub(super) quotas: Quotas,
     /// Which session has something new.
     pub(super) changes: broadcast::Sender<SessionId>,
+    pub(super) names: Names,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     starting: tokio::sync::Mutex<()>,
     /// Turns that are queued or running here, or have just ended.
@@ -52,6 +54,7 @@ impl Shared {
             executors: parts.executors,
             limits: parts.limits,
             tasks: parts.tasks,
+            names: Names::default(),
             actors: Mutex::default(),
             starting: tokio::sync::Mutex::default(),
             turns: Mutex::default(),
@@ -127,6 +130,7 @@ impl Shared {
 
     pub(super) fn forget_actor(&self, session: SessionId) {
         self.actors().remove(&session);
+        self.names.forget(session);
     }
 
     pub(super) fn keep_log(&self, log: &Arc<TurnLog>) {

@@ -9,6 +9,7 @@
 mod approvals;
 mod change;
 mod governance;
+mod hot;
 mod life;
 mod quota;
 mod recovery;

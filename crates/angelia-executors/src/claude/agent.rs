@@ -147,6 +147,15 @@ impl StreamAgent {
 
     /// Every line that has arrived. What comes after the end of the turn is nobody's.
     pub(super) fn translate(&mut self, batch: &mut Vec<Emitted>) -> Option<Ended> {
+        self.translate_until(batch, |_| false)
+    }
+
+    /// The same, but no further than the first line behind which there is enough.
+    pub(super) fn translate_until(
+        &mut self,
+        batch: &mut Vec<Emitted>,
+        is_enough: impl Fn(&[Emitted]) -> bool,
+    ) -> Option<Ended> {
         let mut ended = None;
         let mut nobody = Vec::new();
         while let Some(frame) = self.link.output.framer.next() {
@@ -184,6 +193,9 @@ impl StreamAgent {
             if !self.translator.is_writing() && self.tools.take_untold() {
                 self.translator.spent_so_far(out);
                 out.push(Emitted::Activity(Activity::AwaitingToolResult));
+            }
+            if is_enough(batch) {
+                break;
             }
         }
         self.watch_spending(batch);

@@ -1,5 +1,6 @@
 //! One turn: a message with a fresh uuid, and everything until its result. The loop reads, writes and
-//! listens at once; one read of the program's output becomes one batch of events.
+//! listens at once; one read of the program's output becomes one batch of events, except that the
+//! first words of a turn wait for nothing.
 //!
 //! ```text
 //!              message ─►  running ─► result ─► Ended
@@ -13,11 +14,14 @@
 use std::time::Duration;
 
 use angelia_core::{
-    model::{FailureKind, Status, Turn},
+    model::{EventKind, FailureKind, Status, Turn},
     ports::{Emitted, Ended, TurnControl, TurnIo},
 };
 use futures_util::FutureExt as _;
-use tokio::time::{sleep_until, timeout};
+use tokio::{
+    task::yield_now,
+    time::{sleep_until, timeout},
+};
 
 use super::{
     agent::StreamAgent,
@@ -61,6 +65,7 @@ impl StreamAgent {
         let mut clocks = TurnClocks::new(INTERRUPT_AGAIN);
         let mut control_open = true;
         let mut asked_to_stop = false;
+        let mut has_spoken = false;
         let mut batch = Vec::new();
         let cancel = io.cancel.clone();
         let cancelled = cancel.cancelled();
@@ -82,7 +87,17 @@ impl StreamAgent {
             };
             let ended = match step {
                 Step::Read => {
-                    let ended = self.translate(&mut batch);
+                    let mut ended = None;
+                    if !has_spoken {
+                        ended = self.translate_until(&mut batch, ends_with_words);
+                        has_spoken = ends_with_words(&batch);
+                        if has_spoken {
+                            // They are on their way before the rest of what was read is looked at.
+                            io.events.send(std::mem::take(&mut batch)).await;
+                            yield_now().await;
+                        }
+                    }
+                    ended = ended.or_else(|| self.translate(&mut batch));
                     self.pass_held_words();
                     io.events.send(std::mem::take(&mut batch)).await;
                     ended
@@ -210,4 +225,8 @@ impl StreamAgent {
         self.translate(nobody);
         self.refuse_unheard(nobody);
     }
+}
+
+fn ends_with_words(batch: &[Emitted]) -> bool {
+    matches!(batch.last(), Some(Emitted::Event(EventKind::Delta { .. })))
 }

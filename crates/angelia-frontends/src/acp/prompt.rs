@@ -7,7 +7,7 @@ use agent_client_protocol_schema::v1::{
     ConfigOptionUpdate, PromptRequest, SessionInfoUpdate, SessionUpdate,
 };
 use angelia_core::{
-    engine::{EngineError, Submitted},
+    engine::{EngineError, Submission, Submitted},
     model::{
         Approval, ApprovalId, ApprovalKind, Content, Decision, EventKind, Outcome, SessionId,
         Started, TurnEvent, TurnOptions,
@@ -134,10 +134,13 @@ async fn submit(
         can_ask: true,
         ..TurnOptions::new(said.origin)
     };
+    let new = Submission {
+        follows: true,
+        ..Submission::new(session, said.input, options)
+    };
     let patience = Instant::now() + PATIENCE;
     loop {
-        let submitted = (connection.engine).submit(session, said.input.clone(), options.clone());
-        match submitted.await {
+        match connection.engine.submit_as(new.clone()).await {
             // Another process works on it; most turns are short.
             Err(EngineError::Store(StoreError::Held(_)))
                 if Instant::now() < patience && !cancel.is_cancelled() =>

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use angelia_core::{
-    engine::{Engine, EngineError, NewSession, RequestKey, Submitted, Watch},
+    engine::{Engine, EngineError, NewSession, RequestKey, Submission, Submitted, Watch},
     model::{
         ApprovalId, Content, Decision, ExternalName, Failure, Origin, SessionRecord, SessionSpec,
         ToolPattern, ToolSet, TurnId, TurnOptions,
@@ -78,13 +78,13 @@ impl EngineTurns {
         }
     }
 
-    async fn session(&self, ask: &Ask) -> Result<(SessionRecord, Fit), Refused> {
+    async fn session(&self, ask: &Ask) -> Result<(Arc<SessionRecord>, Fit), Refused> {
         let name = ExternalName {
             scope: OWNERS_NAMES.into(),
             name: format!("{NAMES}{}", ask.request.session_id).into(),
         };
         if let Some(known) = self.engine.named(&name).await? {
-            match self.engine.session(known).await {
+            match self.engine.to_continue(known).await {
                 Ok(session) => {
                     let spec = &session.spec;
                     let fit = ask.fit(&spec.profile, spec.model.as_deref(), &spec.cwd);
@@ -110,7 +110,8 @@ impl EngineTurns {
             title: None,
             name: Some(name),
         };
-        Ok((self.engine.create_session(new).await?, Fit::Fits))
+        let session = self.engine.create_session(new).await?;
+        Ok((Arc::new(session), Fit::Fits))
     }
 
     async fn start(&self, ask: &Ask) -> Result<Begun, Refused> {
@@ -156,13 +157,14 @@ impl EngineTurns {
             window: REMEMBERED,
         });
         let input = vec![Content::Text(Arc::clone(&request.message))];
+        let new = Submission {
+            key,
+            follows: true,
+            ..Submission::new(session.id, input, options)
+        };
         let patience = Instant::now() + PATIENCE;
         loop {
-            let submitted = self
-                .engine
-                .submit_once(session.id, input.clone(), options.clone(), key.clone())
-                .await;
-            match submitted {
+            match self.engine.submit_as(new.clone()).await {
                 // Another process works on it; most turns are short.
                 Err(EngineError::Store(StoreError::Held(_))) if Instant::now() < patience => {
                     sleep(RETRY).await;

@@ -34,6 +34,7 @@ mod turns;
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
+use angelia_core::task::as_task;
 use clap::{CommandFactory, Parser};
 
 use self::{
@@ -135,7 +136,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
         .collect();
     let app = Arc::new(App::load(environment, cli.config.as_deref(), &flags)?);
     let runtime = runtime(&command)?;
-    let exit = runtime.block_on(async {
+    let exit = runtime.block_on(as_task(async move {
         match command {
             Command::Run(args) => run::run(&app, args).await,
             Command::Serve(_) => crate::daemon::serve(&app).await,
@@ -153,7 +154,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             | Command::Completions { .. }
             | Command::Notify(_) => Ok(Exit::Done),
         }
-    });
+    }));
     // A thread that waits for the keyboard cannot be joined.
     runtime.shutdown_background();
     exit

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use angelia_core::{
-    engine::EngineError,
-    model::{ExternalName, Role, Seq, SessionId, SessionRecord, TurnId, TurnRecord, TurnState},
-    ports::Page,
+    engine::{EngineError, Newest, Stage},
+    model::{ExternalName, Role, Seq, SessionId, SessionRecord, TurnId},
 };
 
 use super::{Ask, DialectError, ErrorKind, incoming::Incoming, marks::Marks};
@@ -21,9 +20,9 @@ pub(super) enum Place {
     /// A session of its own; with a name, where the caller gave it one.
     New(Option<ExternalName>),
     /// A session that has the conversation; nobody else can continue it until the claim is gone.
-    Continues(Box<SessionRecord>, Option<Claim>),
+    Continues(Arc<SessionRecord>, Option<Claim>),
     /// A turn that waits for results of the caller's tools since this event.
-    Waits(Box<SessionRecord>, TurnId, Seq),
+    Waits(Arc<SessionRecord>, TurnId, Seq),
     /// An answer that is not its session's last: the conversation up to it goes elsewhere.
     BranchesAt(TurnId),
 }
@@ -78,14 +77,14 @@ pub(super) async fn place(
             // It has gone on since, in another way.
             continue;
         }
-        match last.state {
-            TurnState::Finished { .. } => {
+        match last.stage {
+            Stage::Over => {
                 if let Some(claim) = Claim::take(state, last.id) {
-                    return Ok(Place::Continues(Box::new(session), Some(claim)));
+                    return Ok(Place::Continues(session, Some(claim)));
                 }
             }
-            TurnState::AwaitingToolResult if state.recent.is_waiting(last.id, note.seq) => {
-                return Ok(Place::Waits(Box::new(session), last.id, note.seq));
+            Stage::AwaitsToolResult if state.recent.is_waiting(last.id, note.seq) => {
+                return Ok(Place::Waits(session, last.id, note.seq));
             }
             _ => {}
         }
@@ -103,7 +102,7 @@ async fn after(state: &ApiState, who: &Who, turn: TurnId) -> Result<Place, Diale
         .with_hint("send the whole conversation instead")
     };
     let record = match state.engine.turn(turn).await {
-        Ok(record) if is_theirs(&record, who) => record,
+        Ok(record) if is_theirs(record.options.caller.as_deref(), who) => record,
         Ok(_) | Err(EngineError::NotFound(_)) => return Err(unknown()),
         Err(error) => return Err(error.into()),
     };
@@ -113,13 +112,13 @@ async fn after(state: &ApiState, who: &Who, turn: TurnId) -> Result<Place, Diale
     if last.id != turn {
         return Ok(Place::BranchesAt(turn));
     }
-    match (last.state, state.recent.take_waiting(turn)) {
-        (TurnState::AwaitingToolResult, Some(seq)) => {
+    match (last.stage, state.recent.take_waiting(turn)) {
+        (Stage::AwaitsToolResult, Some(seq)) => {
             state.recent.waits(turn, seq);
-            Ok(Place::Waits(Box::new(session), turn, seq))
+            Ok(Place::Waits(session, turn, seq))
         }
         // Whoever is still busy lets the next turn wait.
-        _ => Ok(Place::Continues(Box::new(session), None)),
+        _ => Ok(Place::Continues(session, None)),
     }
 }
 
@@ -138,8 +137,8 @@ async fn named(state: &ApiState, who: &Who, marks: &Marks) -> Result<Place, Dial
         return Ok(Place::New(name));
     };
     match session(state, id).await? {
-        Some((session, last)) if is_theirs(&last, who) => {
-            Ok(Place::Continues(Box::new(session), None))
+        Some((session, last)) if is_theirs(last.caller.as_deref(), who) => {
+            Ok(Place::Continues(session, None))
         }
         _ if name.is_some() => Ok(Place::New(None)),
         _ => Err(
@@ -153,19 +152,16 @@ async fn named(state: &ApiState, who: &Who, marks: &Marks) -> Result<Place, Dial
 async fn session(
     state: &ApiState,
     id: SessionId,
-) -> Result<Option<(SessionRecord, TurnRecord)>, DialectError> {
-    let session = match state.engine.session(id).await {
-        Ok(session) => session,
-        Err(EngineError::NotFound(_)) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let newest = state.engine.turns(Some(id), Page::first(1)).await?;
-    Ok(newest.into_iter().next().map(|turn| (session, turn)))
+) -> Result<Option<(Arc<SessionRecord>, Newest)>, DialectError> {
+    match state.engine.newest(id).await {
+        Err(EngineError::NotFound(_)) => Ok(None),
+        newest => Ok(newest?),
+    }
 }
 
 /// Whose turn it is was written down with it.
-pub(super) fn is_theirs(turn: &TurnRecord, who: &Who) -> bool {
-    turn.options.caller.as_deref() == caller(who).as_deref()
+pub(super) fn is_theirs(turns_caller: Option<&str>, who: &Who) -> bool {
+    turns_caller == caller(who).as_deref()
 }
 
 /// Under which name the turns of a caller are counted: the owner's under none.

@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc};
 
 use angelia_core::{
-    engine::{EngineError, NewSession},
+    engine::{EngineError, NewSession, Submission},
     model::{
         Content, ExternalName, Message, Mode, Origin, Role, Seq, SessionId, SessionRecord,
         SessionSpec, ToolId, TurnId, TurnOptions,
@@ -207,7 +207,7 @@ impl Serving<'_> {
                 self.carried(asked, history, None).await
             }
             Place::Continues(session, _until_it_is_submitted) => {
-                self.continued(asked, *session).await
+                self.continued(asked, &session).await
             }
         }
     }
@@ -279,9 +279,13 @@ impl Serving<'_> {
     }
 
     /// The next turn of a session that has the conversation.
-    async fn continued(self, asked: &Asked, session: SessionRecord) -> Result<Taken, DialectError> {
+    async fn continued(
+        self,
+        asked: &Asked,
+        session: &SessionRecord,
+    ) -> Result<Taken, DialectError> {
         if !asked.launch.fits(&session.spec) || !asked.incoming.results().is_empty() {
-            return self.relaunched(asked, &session).await;
+            return self.relaunched(asked, session).await;
         }
         let mut input = match &asked.ask.messages.last() {
             // The answer was cut short, and the caller wants the rest.
@@ -339,13 +343,13 @@ impl Serving<'_> {
         input: Vec<Content>,
         made: Option<SessionId>,
     ) -> Result<Taken, DialectError> {
-        let key = self.request_key(asked);
-        let options = asked.options.clone();
         let engine = &self.state.engine;
-        let hash = Some(asked.keys.plain);
-        let submitted = engine
-            .submit_found_by(session, input, options, key, hash)
-            .await;
+        let new = Submission {
+            key: self.request_key(asked),
+            found_by: Some(asked.keys.plain),
+            ..Submission::new(session, input, asked.options.clone())
+        };
+        let submitted = engine.submit_as(new).await;
         let unused = submitted
             .as_ref()
             .map_or(true, |submitted| submitted.repeats);

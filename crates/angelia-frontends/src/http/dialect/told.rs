@@ -21,7 +21,7 @@ pub(in crate::http) async fn answer(
 ) -> Result<Told, DialectError> {
     let unknown = || DialectError::new(ErrorKind::NotFound, "there is no such response");
     let record = match state.engine.turn(turn).await {
-        Ok(record) if matching::is_theirs(&record, who) => record,
+        Ok(record) if matching::is_theirs(record.options.caller.as_deref(), who) => record,
         Ok(_) | Err(EngineError::NotFound(_)) => return Err(unknown()),
         Err(error) => return Err(error.into()),
     };

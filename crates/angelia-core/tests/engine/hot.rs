@@ -1,0 +1,202 @@
+//! A session whose agent is there: what need not wait for the store, and what is known without it.
+
+use std::time::Duration;
+
+use angelia_core::{
+    engine::{EngineError, NewSession, Stage as TurnStage, Submission, Submitted},
+    model::{
+        Content, EventKind, ExternalName, FailureKind, SessionId, SessionSpec, Status, TextChannel,
+    },
+    ports::{Activity, Emitted, Page},
+};
+use tokio::time::sleep;
+
+use crate::stage::{Stage, all_events, options, outcome};
+
+/// Longer than anything is kept from the store.
+const A_MOMENT: Duration = Duration::from_millis(5);
+
+impl Stage {
+    async fn hot_session(&self) -> SessionId {
+        let session = self.session().await.id;
+        let first = self.submit(session, "one").await;
+        let run = self.strings.next_run().await;
+        run.start().await;
+        run.complete("1");
+        outcome(first.watch).await;
+        session
+    }
+
+    async fn follow(&self, session: SessionId, text: &str) -> Submitted {
+        let input = vec![Content::text(text)];
+        let new = Submission {
+            follows: true,
+            ..Submission::new(session, input, options())
+        };
+        self.engine.submit_as(new).await.unwrap()
+    }
+
+    async fn is_on_record(&self, submitted: &Submitted) -> bool {
+        self.store.turn(submitted.turn).await.unwrap().is_some()
+    }
+}
+
+fn delta(text: &str) -> Vec<Emitted> {
+    vec![Emitted::Event(EventKind::Delta {
+        block: 0,
+        channel: TextChannel::Answer,
+        text: text.into(),
+    })]
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_follows_a_hot_turn_sees_it_before_it_is_on_record() {
+    let stage = Stage::new();
+    let session = stage.hot_session().await;
+    let mut submitted = stage.follow(session, "two").await;
+    assert!(submitted.running);
+    let run = stage.strings.next_run().await;
+    run.start().await;
+    run.emit(delta("wo")).await;
+    let shown = submitted.watch.next().await.unwrap().unwrap();
+    assert!(matches!(shown[0].kind, EventKind::Started(_)));
+    assert!(!stage.is_on_record(&submitted).await);
+
+    // Nobody waits long for a slow agent's record.
+    sleep(A_MOMENT).await;
+    assert!(stage.is_on_record(&submitted).await);
+    let stored = stage.store.replay(submitted.turn, 0, 9).await.unwrap();
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    run.complete("words");
+    let rest = all_events(submitted.watch).await;
+    let last = &rest.last().unwrap().kind;
+    assert!(matches!(last, EventKind::Finished(end) if &*end.text == "words"));
+}
+
+/// With the turn's first block, or its end.
+#[tokio::test(start_paused = true)]
+async fn what_a_quick_turn_says_takes_its_record_along() {
+    let stage = Stage::new();
+    let session = stage.hot_session().await;
+    let mut submitted = stage.follow(session, "two").await;
+    let run = stage.strings.next_run().await;
+    run.say(0, "words").await;
+    submitted.watch.next().await.unwrap().unwrap();
+    tokio::task::yield_now().await;
+    assert!(stage.is_on_record(&submitted).await);
+    run.complete("words");
+    let turn = submitted.turn;
+    let shown = all_events(submitted.watch).await;
+    let stored = stage.store.replay(turn, 0, 9).await.unwrap();
+    assert_eq!(shown.last().map(|e| e.seq), stored.last().map(|e| e.seq));
+    assert_eq!(stored.len(), 2, "{stored:?}");
+
+    let submitted = stage.follow(session, "three").await;
+    stage.strings.next_run().await.complete("3");
+    let turn = submitted.turn;
+    assert_eq!(&*outcome(submitted.watch).await.text, "3");
+    assert_eq!(stage.store.replay(turn, 0, 9).await.unwrap().len(), 1);
+}
+
+/// Whoever did not wait is told by the turn's end, and the agent is stopped.
+#[tokio::test(start_paused = true)]
+async fn a_followed_turn_that_cannot_be_recorded_fails() {
+    let stage = Stage::new();
+    let session = stage.hot_session().await;
+    // Somebody else takes the session over, and the lease of our actor is lost.
+    stage.store.acquire(session).await.unwrap();
+    let submitted = stage.follow(session, "two").await;
+    let run = stage.strings.next_run().await;
+    run.emit(delta("wo")).await;
+    let outcome = outcome(submitted.watch).await;
+    let Status::Failed(failure) = outcome.status else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(failure.kind, FailureKind::Internal);
+    assert!(failure.message.contains("recorded"), "{failure:?}");
+    assert_eq!(&*outcome.text, "wo");
+    while stage.strings.closed() == 0 {
+        sleep(A_MOMENT).await;
+    }
+    let turns = stage.engine.turns(None, Page::first(9)).await.unwrap();
+    assert_eq!(turns.len(), 1, "{turns:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_turn_is_over_as_soon_as_its_end_is_seen() {
+    let stage = Stage::new();
+    let session = stage.session().await.id;
+    assert!(stage.engine.newest(session).await.unwrap().is_none());
+    for text in ["one", "two"] {
+        let submitted = stage.submit(session, text).await;
+        let turn = submitted.turn;
+        let newest = async || {
+            let newest = stage.engine.newest(session).await.unwrap().unwrap().1;
+            assert_eq!(newest.id, turn);
+            newest.stage
+        };
+        let run = stage.strings.next_run().await;
+        assert_eq!(newest().await, TurnStage::Busy);
+        run.emit(vec![Emitted::Activity(Activity::AwaitingToolResult)])
+            .await;
+        sleep(A_MOMENT).await;
+        assert_eq!(newest().await, TurnStage::AwaitsToolResult);
+        run.complete(text);
+        outcome(submitted.watch).await;
+        assert_eq!(newest().await, TurnStage::Over);
+    }
+}
+
+/// Memory and store say the same, whatever happens to the session and whoever has it.
+#[tokio::test(start_paused = true)]
+async fn what_is_known_of_a_session_goes_with_its_actor() {
+    let stage = Stage::new();
+    let name = ExternalName {
+        scope: "test".into(),
+        name: "n".into(),
+    };
+    let new = || NewSession {
+        spec: SessionSpec::new("puppet", "/project"),
+        title: None,
+        name: Some(name.clone()),
+    };
+    let engine = &stage.engine;
+    assert_eq!(engine.named(&name).await.unwrap(), None);
+    let session = engine.create_session(new()).await.unwrap().id;
+    for text in ["one", "two"] {
+        let submitted = stage.submit(session, text).await;
+        let run = stage.strings.next_run().await;
+        run.start().await;
+        run.complete(text);
+        outcome(submitted.watch).await;
+        assert_eq!(engine.named(&name).await.unwrap(), Some(session));
+        let known = engine.to_continue(session).await.unwrap();
+        let stored = stage.store.session(session).await.unwrap().unwrap();
+        assert_eq!(
+            (known.revision, &known.native),
+            (stored.revision, &stored.native)
+        );
+        assert_eq!(known.spec.model.as_deref(), Some("wood"));
+    }
+    let change = |spec: &mut SessionSpec| spec.model = Some("stone".into());
+    engine.change_session(session, change).await.unwrap();
+    let known = engine.to_continue(session).await.unwrap();
+    assert_eq!(known.spec.model.as_deref(), Some("stone"));
+
+    engine.delete_session(session).await.unwrap();
+    assert_eq!(engine.named(&name).await.unwrap(), None);
+    let gone = engine.to_continue(session).await;
+    assert!(matches!(gone, Err(EngineError::NotFound(_))), "{gone:?}");
+    let second = engine.create_session(new()).await.unwrap().id;
+    assert_eq!(engine.named(&name).await.unwrap(), Some(second));
+
+    // Another process has given it a turn since it rested here.
+    let submitted = stage.submit(second, "ours").await;
+    stage.strings.next_run().await.complete("ours");
+    outcome(submitted.watch).await;
+    engine.rest_session(second).await.unwrap();
+    let stage = stage.restart().await;
+    let submitted = stage.submit(second, "theirs").await;
+    let newest = stage.engine.newest(second).await.unwrap().unwrap().1;
+    assert_eq!((newest.id, newest.stage), (submitted.turn, TurnStage::Busy));
+}
