@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::model::{
-    Approval, ApprovalId, ApprovalKind, EventKind, Failure, FailureKind, Level, NativeSessionId,
-    Notice, Outcome, Plan, PlanItem, PlanStatus, Question, QuestionOption, RawJson, Resolution,
-    SessionId, Started, Status, TextChannel, ToolCall, ToolClass, ToolId, ToolResult, TurnEvent,
-    TurnId, Usage, Verdict,
+    Approval, ApprovalId, ApprovalKind, ContextWindow, EventKind, Failure, FailureKind, Level,
+    NativeSessionId, Notice, Outcome, Plan, PlanItem, PlanStatus, Question, QuestionOption,
+    RawJson, Resolution, SessionId, Started, Status, TextChannel, ToolCall, ToolClass, ToolId,
+    ToolResult, TurnEvent, TurnId, Usage, Verdict,
 };
 use angelia_frontends::event_json::{event_type, read_event, write_event};
 use uuid::Uuid;
@@ -25,6 +25,7 @@ fn usage() -> Usage {
         cost_usd: Some(0.0125),
         lane: Some("subscription".into()),
         prefix_sha256: Some("ab12".into()),
+        context: None,
     }
 }
 
@@ -150,7 +151,13 @@ fn every_kind() -> Vec<EventKind> {
             verdict: Verdict::Session,
             by: "owner".into(),
         }),
-        EventKind::Usage(usage()),
+        EventKind::Usage(Usage {
+            context: Some(ContextWindow {
+                used: 7156,
+                size: 200_000,
+            }),
+            ..usage()
+        }),
         EventKind::Usage(Usage::default()),
         EventKind::Notice(Notice::new(Level::Info, "compacting", "making room")),
         EventKind::Notice(Notice::new(Level::Warning, "declined", "nobody there")),

@@ -197,7 +197,12 @@ const scenarios = {
         const { usage: three } = await prompt(agent, sessionId, text("ECHO:hello"));
         assert.ok(two.outputTokens > one.outputTokens, JSON.stringify([one, two]));
         assert.equal(three.outputTokens, one.outputTokens);
-        assert.ok(!heard.some((update) => update.sessionUpdate === "usage_update"));
+        // The context holds what one request read and wrote, however many a turn has made.
+        const meters = heard.filter((update) => update.sessionUpdate === "usage_update");
+        assert.deepEqual(meters.map((meter) => meter.used), Array(3).fill(one.totalTokens));
+        assert.ok(meters.every((meter) => meter.size > meter.used), JSON.stringify(meters));
+        const costs = meters.map((meter) => meter.cost.amount);
+        assert.ok(0 < costs[0] && costs[0] < costs[1] && costs[1] < costs[2], costs.join());
       },
       { sdk: unstable },
     );

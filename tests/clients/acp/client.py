@@ -172,7 +172,7 @@ async def usage():
     read = tool("Read", {"file_path": str(path)}, "read")
     async with editor() as (agent, client):
         session = await opened(agent)
-        used = []
+        used, whole, cost = [], None, 0
         for words in ["ECHO:hello", read, "ECHO:hello"]:
             answer = await agent.prompt(session_id=session, prompt=[text_block(words)])
             one = answer.usage
@@ -185,6 +185,12 @@ async def usage():
             assert one.total_tokens == sum(parts) and one.input_tokens > 0, one
             assert answer.field_meta["angelia"]["costUsd"] > 0, answer
             used.append(one.output_tokens)
+            # The context holds what one request read and wrote.
+            meter = client.all("usage_update")[-1]
+            whole = whole or one.total_tokens
+            assert meter.used == whole < meter.size, meter
+            assert meter.cost.amount > cost and meter.cost.currency == "USD", meter
+            cost = meter.cost.amount
         # The second one asked the model twice; each answer has its own count.
         assert used[0] == used[2] < used[1], used
 

@@ -37,7 +37,7 @@ pub use session::{ExternalName, SessionRecord};
 pub use spec::{Billing, CallerTool, Mode, SessionSpec, SystemPrompt, ToolSet};
 pub use tool::{ToolCall, ToolClass, ToolResult};
 pub use turn::{Origin, Turn, TurnOptions, TurnRecord, TurnState};
-pub use usage::Usage;
+pub use usage::{ContextWindow, Usage};
 
 /// The agent's own JSON, byte for byte, shared without copying.
 pub type RawJson = std::sync::Arc<serde_json::value::RawValue>;

@@ -1,4 +1,4 @@
-//! Tokens and money, cumulative for the turn.
+//! Tokens and money, cumulative for the turn; and how full the context is, which is a reading.
 
 use std::sync::Arc;
 
@@ -14,10 +14,32 @@ pub struct Usage {
     /// Hash of everything we control that precedes the conversation; a change explains a cold
     /// cache.
     pub prefix_sha256: Option<Arc<str>>,
+    /// The latest reading of the turn. `None`: the agent has not told.
+    pub context: Option<ContextWindow>,
+}
+
+/// How full the context of the conversation's model is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextWindow {
+    /// Tokens that are in it now: not a sum over requests, each of which reads all of it again.
+    pub used: u64,
+    /// Tokens that it holds.
+    pub size: u64,
+}
+
+impl ContextWindow {
+    /// No context is empty once it has been used: who says so has not counted.
+    pub const fn told(used: u64, size: u64) -> Option<Self> {
+        match (used, size) {
+            (0, _) | (_, 0) => None,
+            _ => Some(Self { used, size }),
+        }
+    }
 }
 
 impl Usage {
-    /// Adds the counts of a further segment of the same turn; the labels are the newer ones.
+    /// Adds the counts of a further segment of the same turn; the labels and the
+    /// reading are the newer ones.
     #[must_use]
     pub fn plus(&self, more: &Self) -> Self {
         Self {
@@ -34,6 +56,31 @@ impl Usage {
                 .prefix_sha256
                 .clone()
                 .or_else(|| self.prefix_sha256.clone()),
+            context: more.context.or(self.context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_and_a_later_reading_replaces_an_earlier_one() {
+        let usage = |input_tokens, used: Option<u64>| Usage {
+            input_tokens,
+            context: used.map(|used| ContextWindow { used, size: 1000 }),
+            ..Usage::default()
+        };
+        let first = usage(300, Some(310));
+        assert_eq!(first.plus(&usage(320, Some(40))), usage(620, Some(40)));
+        assert_eq!(first.plus(&usage(320, None)), usage(620, Some(310)));
+    }
+
+    #[test]
+    fn zero_is_no_reading() {
+        assert!(ContextWindow::told(7, 1000).is_some());
+        assert_eq!(ContextWindow::told(0, 1000), None);
+        assert_eq!(ContextWindow::told(7, 0), None);
     }
 }

@@ -18,6 +18,7 @@ mod account;
 mod agent;
 mod caller_names;
 mod caller_tools;
+mod context;
 pub(crate) mod escape;
 pub(crate) mod executor;
 mod failure;

@@ -74,6 +74,7 @@ impl Count {
             cost_usd,
             lane: None,
             prefix_sha256: None,
+            context: None,
         }
     }
 }
@@ -104,6 +105,18 @@ impl MessageUsage {
 
     pub(crate) fn usage(&self) -> Usage {
         self.0.usage(None)
+    }
+
+    /// All that was read and written: what the context holds after it.
+    pub(crate) fn tokens(&self) -> u64 {
+        let Count {
+            input,
+            output,
+            cache_read,
+            cache_write,
+        } = self.0;
+        let all = [input, output, cache_read, cache_write];
+        all.into_iter().fold(0, u64::saturating_add)
     }
 }
 

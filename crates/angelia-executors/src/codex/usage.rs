@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use angelia_core::model::Usage;
+use angelia_core::model::{ContextWindow, Usage};
 
 use super::protocol::notification::{TokenUsage, Tokens};
 
@@ -60,8 +60,16 @@ impl Count {
             cost_usd: None,
             lane,
             prefix_sha256: prefix,
+            context: None,
         }
     }
+}
+
+/// How full the context is. After a compaction, and when it has overflowed, the server counts
+/// nothing and estimates the sum; so the sum is read, not its parts.
+pub(crate) fn context(usage: &TokenUsage) -> Option<ContextWindow> {
+    let used = usage.last.0.as_ref()?.total.get()?;
+    ContextWindow::told(used, usage.window.get()?)
 }
 
 /// The latest total of a thread.

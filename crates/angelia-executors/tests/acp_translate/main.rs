@@ -4,6 +4,7 @@
 
 #[path = "../translated/asked.rs"]
 mod asked;
+mod context;
 mod driver;
 mod invariants;
 mod must_not_assume;

@@ -5,6 +5,7 @@
 mod answers;
 #[path = "../translated/asked.rs"]
 mod asked;
+mod context;
 mod driver;
 mod failures;
 mod invariants;

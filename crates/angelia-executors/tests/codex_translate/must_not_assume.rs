@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{
     driver::{ends, raw, request_id, run, translator},
+    translated::context::readings,
     turns::Talk,
 };
 
@@ -155,7 +156,8 @@ fn sub_agents_speak_under_threads_of_their_own() {
         &of_child(&json!({"type": "agentMessage", "id": "m", "text": "x"})),
     );
     let usage = json!({"threadId": "child", "turnId": "t", "tokenUsage":
-        {"total": {"inputTokens": 40}, "last": {"inputTokens": 40}}});
+        {"total": {"inputTokens": 40}, "last": {"totalTokens": 40, "inputTokens": 40},
+         "modelContextWindow": 100}});
     talk.say("thread/tokenUsage/updated", &usage);
     let ask = raw(
         r#"{"threadId":"child","turnId":"t","itemId":"c1","command":"ls","cwd":"/w","reason":"r"}"#,
@@ -185,6 +187,7 @@ fn sub_agents_speak_under_threads_of_their_own() {
         "turn/completed",
         &json!({"turn": {"id": "turn-1", "status": "completed"}}),
     );
+    assert_eq!(readings(&talk.out), ["-"], "its context is its own");
     let told = talk.spelled();
     assert!(
         told.iter().any(|line| line.starts_with("usage in=40 ")),

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{asking::Waiting, errors::Refusal, options::Chosen, update::Features};
+use super::{asking::Waiting, errors::Refusal, meter::Spent, options::Chosen, update::Features};
 use crate::stdio::Output;
 
 /// What the frontend is told by whoever starts it.
@@ -50,6 +50,7 @@ pub(super) struct Open {
     pub(super) images: bool,
     pub(super) chosen: Chosen,
     pub(super) titled: bool,
+    pub(super) spent: Spent,
     /// Cancelled when the running prompt is no longer wanted.
     pub(super) running: Option<CancellationToken>,
 }

@@ -5,7 +5,7 @@
 //!   a tool call looks like.
 //! - `content`: a prompt becomes the input of a turn.
 //! - `permission`, `question`, `form`: an approval becomes a request to the editor, and its answer a decision.
-//! - `ending`: how a turn ended becomes the answer to its prompt.
+//! - `ending`: how a turn ended becomes the answer to its prompt; `meter`: how full the context is.
 //! - `options`: modes and models; `servers`: the editor's MCP servers; `errors`: what failed.
 //!
 //! With the engine:
@@ -24,6 +24,7 @@ mod ending;
 mod errors;
 mod form;
 mod greeting;
+mod meter;
 mod options;
 mod permission;
 mod prompt;
@@ -38,5 +39,6 @@ pub mod update;
 pub use self::{
     connection::{ExecutorModels, Settings},
     dispatch::{Ended, serve},
+    meter::Spent,
     update::{Features, Updates},
 };

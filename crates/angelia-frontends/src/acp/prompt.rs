@@ -25,6 +25,7 @@ use super::{
     content::{Said, said},
     ending::{self, Answered},
     errors::{INVALID_REQUEST, Refusal},
+    meter::Spent,
     permission, question,
     update::Updates,
 };
@@ -41,6 +42,7 @@ pub(super) struct Prompt {
     request: Id<'static>,
     session: SessionId,
     cwd: PathBuf,
+    spent: Spent,
     said: Said,
     cancel: CancellationToken,
 }
@@ -82,6 +84,7 @@ impl Prompt {
             request,
             session,
             cwd: open.cwd.clone(),
+            spent: open.spent,
             said,
             cancel,
         })
@@ -92,13 +95,15 @@ impl Prompt {
             request,
             session,
             cwd,
+            spent,
             said,
             cancel,
         } = self;
         let title = title(&said.input);
+        let updates = Updates::new(session, &cwd, connection.client().features);
         let following = Following {
             name: session.to_string(),
-            updates: Updates::new(session, &cwd, connection.client().features),
+            updates: updates.having_spent(spent),
             connection: Arc::clone(&connection),
             session,
             asking: FuturesUnordered::new(),
@@ -111,6 +116,10 @@ impl Prompt {
         connection.entitle(session, title).await;
         if let Some(open) = connection.sessions().get_mut(&session) {
             open.running = None;
+            open.spent = match &ended {
+                Ok(outcome) => spent.and(&outcome.usage),
+                Err(_) => Spent::UNKNOWN,
+            };
         }
         let answered = match &ended {
             Ok(outcome) => ending::answer(outcome, cancel.is_cancelled()),

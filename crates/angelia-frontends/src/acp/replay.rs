@@ -5,7 +5,7 @@ use angelia_core::{
     ports::Page,
 };
 
-use super::{connection::Connection, errors::Refusal, update::Updates};
+use super::{connection::Connection, errors::Refusal, meter::Spent, update::Updates};
 
 const PAGE: usize = 256;
 
@@ -13,8 +13,10 @@ const PAGE: usize = 256;
 const PIECE: usize = 64 * 1024;
 
 impl Connection {
-    pub(super) async fn replay(&self, record: &SessionRecord) -> Result<(), Refusal> {
-        let mut updates = Updates::new(record.id, &record.spec.cwd, self.client().features);
+    /// Says what the session has cost.
+    pub(super) async fn replay(&self, record: &SessionRecord) -> Result<Spent, Refusal> {
+        let updates = Updates::new(record.id, &record.spec.cwd, self.client().features);
+        let mut updates = updates.having_spent(Spent::NOTHING);
         let mut out = Vec::new();
         carried(&record.spec.history, &updates, &mut out);
         for turn in self.turns(record).await? {
@@ -34,7 +36,7 @@ impl Connection {
             }
         }
         self.say(out).await;
-        Ok(())
+        Ok(updates.spent())
     }
 
     /// Every turn, oldest first, also of the sessions that this one was forked from.

@@ -19,6 +19,7 @@ use angelia_core::{
 use super::{
     connection::{Connection, Open},
     errors::Refusal,
+    meter::Spent,
     options::{self, Chosen},
     servers::{Servers, servers},
     update::Updates,
@@ -51,7 +52,7 @@ impl Connection {
         };
         let record = self.engine.create_session(new).await?;
         self.warm_up(&record);
-        let chosen = self.open(&record);
+        let chosen = self.open(&record, Spent::NOTHING);
         Ok(NewSessionResponse::new(record.id.to_string())
             .modes(chosen.modes())
             .config_options(chosen.options()))
@@ -66,8 +67,8 @@ impl Connection {
         let given = servers(&request.mcp_servers)?;
         let record = self.found(&request.session_id.0, &request.cwd).await?;
         let record = self.equip(record, given).await?;
-        self.replay(&record).await?;
-        let chosen = self.open(&record);
+        let spent = self.replay(&record).await?;
+        let chosen = self.open(&record, spent);
         Ok(LoadSessionResponse::new()
             .modes(chosen.modes())
             .config_options(chosen.options()))
@@ -81,7 +82,7 @@ impl Connection {
         let given = servers(&request.mcp_servers)?;
         let record = self.found(&request.session_id.0, &request.cwd).await?;
         let record = self.equip(record, given).await?;
-        let chosen = self.open(&record);
+        let chosen = self.open(&record, Spent::UNKNOWN);
         Ok(ResumeSessionResponse::new()
             .modes(chosen.modes())
             .config_options(chosen.options()))
@@ -97,7 +98,7 @@ impl Connection {
         let parent = self.found(&request.session_id.0, &request.cwd).await?;
         let record = self.engine.fork_session(parent.id).await?;
         let record = self.equip(record, given).await?;
-        let chosen = self.open(&record);
+        let chosen = self.open(&record, Spent::NOTHING);
         Ok(ForkSessionResponse::new(record.id.to_string())
             .modes(chosen.modes())
             .config_options(chosen.options()))
@@ -141,7 +142,7 @@ impl Connection {
     }
 
     /// Notes that the editor works with a session from now on.
-    fn open(&self, record: &SessionRecord) -> Chosen {
+    fn open(&self, record: &SessionRecord, spent: Spent) -> Chosen {
         let spec = &record.spec;
         let executor = |name: &str| *name == *spec.executor;
         let models = (self.settings.models.iter()).find(|one| executor(&one.executor));
@@ -158,6 +159,7 @@ impl Connection {
                 .any(|one| one.capabilities().images),
             chosen: chosen.clone(),
             titled: record.title.is_some(),
+            spent,
             running: None,
         };
         self.sessions().insert(record.id, open);

@@ -11,13 +11,14 @@ use std::{
 
 use angelia_core::model::{
     Approval, BlockId, Content, EventKind, Level, Notice, Plan, RawJson, Resolution, SessionId,
-    TextChannel, ToolCall, ToolClass, ToolId, ToolResult, TurnEvent, TurnId,
+    TextChannel, ToolCall, ToolClass, ToolId, ToolResult, TurnEvent, TurnId, Usage,
 };
 use angelia_wire::jsonrpc::{Dialect, encode};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Serialize;
 
 use super::{
+    meter::{self, Spent},
     shown::{AskedTool, MessageChunk, Meta, Parent, Shown, ToolCallUpdate, ToolContent, asked_id},
     tool::Look,
 };
@@ -37,6 +38,7 @@ pub struct Features {
 /// What has been shown of a session's turns.
 #[derive(Debug)]
 pub struct Updates {
+    id: SessionId,
     session: String,
     cwd: PathBuf,
     features: Features,
@@ -47,6 +49,7 @@ pub struct Updates {
     tools: HashMap<ToolId, Tool>,
     /// The tools that people are asked about.
     asked: HashMap<angelia_core::model::ApprovalId, ToolId>,
+    spent: Spent,
 }
 
 /// The beginning of the lines of one block.
@@ -72,6 +75,7 @@ impl Updates {
     /// For one session, whose agent works in `cwd`.
     pub fn new(session: SessionId, cwd: &Path, features: Features) -> Self {
         Self {
+            id: session,
             session: session.to_string(),
             cwd: cwd.to_owned(),
             features,
@@ -80,7 +84,19 @@ impl Updates {
             unfinished: HashMap::new(),
             tools: HashMap::new(),
             asked: HashMap::new(),
+            spent: Spent::UNKNOWN,
         }
+    }
+
+    /// What the session's turns have cost before the first event.
+    #[must_use]
+    pub const fn having_spent(mut self, spent: Spent) -> Self {
+        self.spent = spent;
+        self
+    }
+
+    pub const fn spent(&self) -> Spent {
+        self.spent
     }
 
     /// What the next event adds: nothing, a line, or several.
@@ -110,10 +126,12 @@ impl Updates {
             }
             EventKind::Resolved(resolution) => self.resolved(resolution, out),
             EventKind::Notice(notice) => self.notice(notice, out),
-            EventKind::Started(_)
-            | EventKind::Usage(_)
-            | EventKind::Native { .. }
-            | EventKind::Finished(_) => {}
+            EventKind::Usage(usage) => self.usage(event.session, usage, out),
+            // Of the session that this one was forked from, only what was said is part of it.
+            EventKind::Finished(outcome) if event.session == self.id => {
+                self.spent = self.spent.and(&outcome.usage);
+            }
+            EventKind::Started(_) | EventKind::Native { .. } | EventKind::Finished(_) => {}
         }
     }
 
@@ -339,6 +357,17 @@ impl Updates {
             entries: entries.collect(),
         };
         self.put(&update, out);
+    }
+
+    fn usage(&self, session: SessionId, usage: &Usage, out: &mut Vec<u8>) {
+        let before = if session == self.id {
+            self.spent
+        } else {
+            Spent::UNKNOWN
+        };
+        if let Some(update) = meter::update(usage, before) {
+            self.put(&update, out);
+        }
     }
 
     fn notice(&self, notice: &Notice, out: &mut Vec<u8>) {

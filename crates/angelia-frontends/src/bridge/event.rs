@@ -4,6 +4,7 @@ use std::path::Path;
 
 use angelia_core::model::{
     Approval, ApprovalKind, Notice, Outcome, Resolution, Status, ToolCall, ToolId, ToolResult,
+    Usage,
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -218,7 +219,11 @@ impl<'a> End<'a> {
             interrupted: matches!(status, Status::Interrupted),
             partial: matches!(status, Status::Partial),
             failed: matches!(status, Status::Failed(_)),
-            usage: UsageJson(outcome.usage.clone()),
+            // What a run used; how full the agent is, is no part of the bridge's contract.
+            usage: UsageJson(Usage {
+                context: None,
+                ..outcome.usage.clone()
+            }),
             reason: &outcome.reason,
             error,
             interrupt_message,

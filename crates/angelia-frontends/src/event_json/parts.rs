@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use angelia_core::model::{Failure, FailureKind, Question, QuestionOption, Usage};
+use angelia_core::model::{ContextWindow, Failure, FailureKind, Question, QuestionOption, Usage};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 
 /// `usage`, as an object.
@@ -17,12 +17,26 @@ pub(super) fn usage_fields<M: SerializeMap>(map: &mut M, usage: &Usage) -> Resul
     map.serialize_entry("cache_write_tokens", &usage.cache_write_tokens)?;
     map.serialize_entry("cost_usd", &usage.cost_usd)?;
     map.serialize_entry("lane", &usage.lane)?;
-    map.serialize_entry("prefix_sha256", &usage.prefix_sha256)
+    map.serialize_entry("prefix_sha256", &usage.prefix_sha256)?;
+    // Most readers know nothing of it: where it is not known, it is not there.
+    match usage.context {
+        Some(ContextWindow { used, size }) => {
+            map.serialize_entry("context", &ContextJson { used, size })
+        }
+        None => Ok(()),
+    }
+}
+
+/// `context` of `usage`.
+#[derive(Serialize, Deserialize)]
+struct ContextJson {
+    used: u64,
+    size: u64,
 }
 
 impl Serialize for UsageJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(7))?;
+        let mut map = serializer.serialize_map(None)?;
         usage_fields(&mut map, &self.0)?;
         map.end()
     }
@@ -40,6 +54,7 @@ impl<'de> Deserialize<'de> for UsageJson {
             cost_usd: Option<f64>,
             lane: Option<Arc<str>>,
             prefix_sha256: Option<Arc<str>>,
+            context: Option<ContextJson>,
         }
         let fields = Fields::deserialize(deserializer)?;
         Ok(Self(Usage {
@@ -50,6 +65,8 @@ impl<'de> Deserialize<'de> for UsageJson {
             cost_usd: fields.cost_usd,
             lane: fields.lane,
             prefix_sha256: fields.prefix_sha256,
+            context: (fields.context)
+                .map(|ContextJson { used, size }| ContextWindow { used, size }),
         }))
     }
 }

@@ -23,13 +23,13 @@ const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGM4o
 /// For a whole script.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-struct Bench {
-    machine: Machine,
-    server: ModelServer,
+pub(crate) struct Bench {
+    pub(crate) machine: Machine,
+    pub(crate) server: ModelServer,
 }
 
 impl Bench {
-    fn new(claude: &RealClaude) -> Self {
+    pub(crate) fn new(claude: &RealClaude) -> Self {
         let server = ModelServer::start().unwrap();
         let machine = Machine::with_shell();
         let run = machine.place.root().join("run");

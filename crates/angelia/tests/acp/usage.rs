@@ -1,8 +1,13 @@
-//! What a prompt used, in its answer.
+//! What a prompt used, in its answer; and how full the context is, where the agent tells it.
 
 use serde_json::{Value, json};
 
-use crate::{editor::Editor, stage::Machine};
+use angelia_testkit::{
+    model_server::{Usage, directive::tool_call},
+    real::RealClaude,
+};
+
+use crate::{editor::Editor, libraries::Bench, stage::Machine};
 
 /// The parrot counts words.
 #[test]
@@ -17,7 +22,7 @@ fn every_answer_tells_what_its_own_turn_used() {
         assert_eq!(answer["usage"], usage);
         assert_eq!(answer["_meta"]["angelia"]["costUsd"], 0.0);
     }
-    // How full the context is nobody tells, so nobody is told.
+    // How full its context is the parrot does not tell, so nobody is told.
     assert!(editor.updates("usage_update").is_empty());
 }
 
@@ -51,4 +56,57 @@ fn what_failed_says_so_in_its_error() {
 
 fn total(usage: &Value) -> u64 {
     usage["totalTokens"].as_u64().unwrap_or_default()
+}
+
+/// Two prompts, the second of which asks the model twice; then the session is opened again.
+fn the_editor_is_told_how_full_the_context_is(claude: &RealClaude) {
+    let bench = Bench::new(claude);
+    let file = bench.machine.work().join("notes");
+    std::fs::write(&file, "hello").unwrap();
+    bench.server.set_usage(Usage {
+        input: 7,
+        output: 5,
+        cache_read: 4321,
+        cache_write_5m: 30,
+        cache_write_1h: 4,
+    });
+    let mut editor = Editor::open(&bench.machine);
+    let session = editor.session(&bench.machine);
+    let read = json!({"file_path": file});
+    let mut spent = 0.0;
+    for prompt in ["ECHO:hello".to_owned(), tool_call("Read", &read)] {
+        editor.heard.clear();
+        let answer = editor.prompt(&session, &prompt).unwrap();
+        spent += answer["_meta"]["angelia"]["costUsd"].as_f64().unwrap();
+        // Told before the answer, and of one request, also where the prompt took two.
+        assert_eq!(editor.updates("usage_update"), [&full(spent)], "{prompt}");
+    }
+    assert!(spent > 0.0);
+    editor.heard.clear();
+    let again = json!({"sessionId": session, "cwd": bench.machine.work(), "mcpServers": []});
+    editor.call("session/load", again).unwrap();
+    assert_eq!(editor.updates("usage_update").last(), Some(&&full(spent)));
+}
+
+fn full(spent: f64) -> Value {
+    json!({"sessionUpdate": "usage_update", "used": 4367, "size": 1_000_000,
+        "cost": {"amount": spent, "currency": "USD"}})
+}
+
+mod real_newest {
+    use super::*;
+
+    #[test]
+    fn the_context_is_metered() {
+        the_editor_is_told_how_full_the_context_is(&RealClaude::newest().unwrap());
+    }
+}
+
+mod real_oldest {
+    use super::*;
+
+    #[test]
+    fn the_context_is_metered() {
+        the_editor_is_told_how_full_the_context_is(&RealClaude::oldest().unwrap());
+    }
 }

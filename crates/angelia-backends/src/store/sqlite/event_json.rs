@@ -197,6 +197,19 @@ mod tests {
         assert_eq!(format!("{read:?}"), format!("{delta:?}"));
     }
 
+    /// How full the context is was not asked at first, and is often not told.
+    #[test]
+    fn usage_of_before_the_context_was_read_is_as_it_was() {
+        let body = r#"{"input":1,"output":2,"cache_read":3,"cache_write":4}"#;
+        let EventKind::Usage(usage) = decode(FORMAT, "usage", body) else {
+            panic!("{body}");
+        };
+        assert_eq!((usage.input_tokens, usage.context), (1, None));
+        let mut again = Vec::new();
+        encode(&EventKind::Usage(usage), &mut again).unwrap();
+        assert_eq!(std::str::from_utf8(&again).unwrap(), body);
+    }
+
     #[test]
     fn what_is_not_known_keeps_its_bytes() {
         let cases = [

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use angelia_core::model::{Failure, FailureKind, Outcome, Status, Usage};
+use angelia_core::model::{ContextWindow, Failure, FailureKind, Outcome, Status, Usage};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,14 @@ pub(super) struct UsageBody<'a> {
     lane: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix_sha256: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<ContextBody>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct ContextBody {
+    used: u64,
+    size: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,6 +68,7 @@ impl<'a> UsageBody<'a> {
             cost_usd: usage.cost_usd,
             lane: usage.lane.as_deref().map(Cow::Borrowed),
             prefix_sha256: usage.prefix_sha256.as_deref().map(Cow::Borrowed),
+            context: (usage.context).map(|ContextWindow { used, size }| ContextBody { used, size }),
         }
     }
 
@@ -72,6 +81,7 @@ impl<'a> UsageBody<'a> {
             cost_usd: self.cost_usd,
             lane: self.lane.map(Into::into),
             prefix_sha256: self.prefix_sha256.map(Into::into),
+            context: (self.context).map(|ContextBody { used, size }| ContextWindow { used, size }),
         }
     }
 }

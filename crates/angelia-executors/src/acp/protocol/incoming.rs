@@ -1,7 +1,7 @@
 //! What agents say while a turn runs. Every field may be missing or of another type; then it is
 //! absent, and the rest is still there.
 
-use angelia_core::model::ToolClass;
+use angelia_core::model::{ContextWindow, ToolClass};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -273,6 +273,10 @@ pub(crate) struct PlanEntry<'a> {
 /// `usage_update`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct UsageFields<'a> {
+    #[serde(default)]
+    used: Soft<u64>,
+    #[serde(default)]
+    size: Soft<u64>,
     #[serde(borrow, default)]
     cost: Soft<Cost<'a>>,
 }
@@ -286,6 +290,11 @@ struct Cost<'a> {
 }
 
 impl UsageFields<'_> {
+    /// How full the agent says its context is.
+    pub(crate) fn context(&self) -> Option<ContextWindow> {
+        ContextWindow::told(self.used.get()?, self.size.get()?)
+    }
+
     /// What the conversation has cost so far, in dollars.
     pub(crate) fn dollars(&self) -> Option<f64> {
         let cost = self.cost.0.as_ref()?;

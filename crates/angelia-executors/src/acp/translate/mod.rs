@@ -244,7 +244,11 @@ impl Translator {
 
     fn usage_update(&mut self, raw: &RawValue, out: &mut Vec<Emitted>) {
         let fields: Option<UsageFields<'_>> = serde_json::from_str(raw.get()).ok();
-        let Some(dollars) = fields.and_then(|fields| fields.dollars()) else {
+        let Some(fields) = fields else { return };
+        if let (Some(turn), Some(context)) = (&mut self.turn, fields.context()) {
+            turn.usage.context = Some(context);
+        }
+        let Some(dollars) = fields.dollars() else {
             return;
         };
         let is_more = self.spent.total(dollars);

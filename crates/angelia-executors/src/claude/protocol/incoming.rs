@@ -376,6 +376,8 @@ pub(crate) struct ModelUsage {
     pub(crate) cache_write: Soft<u64>,
     #[serde(rename = "costUSD", default)]
     pub(crate) cost: Soft<f64>,
+    #[serde(rename = "contextWindow", default)]
+    pub(crate) window: Soft<u64>,
 }
 
 /// `control_request` and `control_cancel_request`: the CLI asks, or takes a question back.

@@ -83,12 +83,15 @@ impl Translator {
             return native("assistant/error", line, out);
         }
         turn.back_to_work(out);
+        let synthetic = message.model.as_str() == Some(SYNTHETIC);
+        if !synthetic {
+            self.stream.see_whole(&message);
+        }
         let id = message.id.as_str();
         let blocks = match content {
             Content::Text(text) => return self.text(id, TextChannel::Answer, &text, out),
             Content::Blocks(blocks) => blocks,
         };
-        let synthetic = message.model.as_str() == Some(SYNTHETIC);
         for (raw, block) in &blocks {
             match (
                 block.kind.as_str(),

@@ -41,6 +41,9 @@ impl Translator {
         };
         turn.see_time(result.timestamp.as_str());
         turn.usage = turn.usage.plus(&spent);
+        let windows = result.model_usage.0.as_ref();
+        turn.usage.context =
+            windows.and_then(|windows| self.stream.filling.within(windows, self.model.as_deref()));
         turn.see_result(&uuids);
         let awaits_steer = turn.awaits_steer();
         let answer = turn.answer.take();

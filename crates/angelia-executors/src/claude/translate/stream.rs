@@ -13,6 +13,7 @@ use super::{
     turn::{Turn, emit_block},
 };
 use crate::claude::{
+    context::Filling,
     protocol::incoming::{Block, Event, Head, Message, StreamTail},
     usage::MessageUsage,
 };
@@ -27,6 +28,7 @@ pub(super) struct Stream {
     usage: MessageUsage,
     /// Of the messages of this turn that are complete.
     spent: Usage,
+    pub(super) filling: Filling,
 }
 
 #[derive(Debug)]
@@ -64,6 +66,28 @@ impl Stream {
         }
         self.message = message.map(Into::into);
         self.is_open = false;
+    }
+
+    /// The model has been asked, and this is the beginning of its answer.
+    fn see_message(&mut self, message: &Message<'_>) {
+        self.filling.asked(message.model.as_str());
+        if let Some(usage) = &message.usage.0 {
+            self.usage.see(usage);
+            self.filling.see(self.usage.tokens());
+        }
+    }
+
+    /// A message from an `assistant` line. One that was streamed has told its numbers better.
+    pub(super) fn see_whole(&mut self, message: &Message<'_>) {
+        let id = message.id.as_str();
+        if id.is_some() && self.message.as_deref() != id {
+            let mut usage = MessageUsage::default();
+            if let Some(told) = &message.usage.0 {
+                usage.see(told);
+            }
+            self.filling.asked(message.model.as_str());
+            self.filling.see(usage.tokens());
+        }
     }
 
     /// The message is complete.
@@ -288,14 +312,15 @@ impl Translator {
                 self.stream.start(id, turn, out);
                 self.stream.is_open = true;
                 self.stream.usage = MessageUsage::default();
-                if let Some(usage) = message.and_then(|message| message.usage.0) {
-                    self.stream.usage.see(&usage);
+                if let Some(message) = &message {
+                    self.stream.see_message(message);
                 }
             }
             "message_delta" => {
                 let usage = parsed.usage.map(|raw| serde_json::from_str(raw.get()));
                 if let Some(Ok(usage)) = usage {
                     self.stream.usage.see(&usage);
+                    self.stream.filling.see(self.stream.usage.tokens());
                 }
             }
             "content_block_start" => {

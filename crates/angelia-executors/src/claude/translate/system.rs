@@ -47,6 +47,9 @@ impl Translator {
             "status" => self.status(&parsed, line, out),
             "api_retry" => return self.retrying(&parsed, out),
             "compact_boundary" => {
+                let data = parsed.compact_metadata.0.as_ref();
+                let left = data.and_then(|data| data.post_tokens.get());
+                self.stream.filling.compacted(left);
                 notice(Level::Info, "compacted", compacted(&parsed), out);
                 self.back_to_work(out);
             }

@@ -142,10 +142,16 @@ pub(crate) struct TokenUsage {
     /// Of the latest answer of the model.
     #[serde(default)]
     pub(crate) last: Soft<Tokens>,
+    /// What the model's context holds.
+    #[serde(rename = "modelContextWindow", default)]
+    pub(crate) window: Soft<u64>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct Tokens {
+    /// Of `last` also where the others are zero: then the server has estimated it.
+    #[serde(rename = "totalTokens", default)]
+    pub(crate) total: Soft<u64>,
     #[serde(rename = "inputTokens", default)]
     pub(crate) input: Soft<u64>,
     /// A part of the input.

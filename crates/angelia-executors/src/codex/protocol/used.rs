@@ -145,10 +145,11 @@ const FIELDS: &[(&str, &[&str])] = &[
         "ReasoningTextDeltaNotification",
         &["threadId", "turnId", "itemId", "delta", "contentIndex"],
     ),
-    ("ThreadTokenUsage", &["total", "last"]),
+    ("ThreadTokenUsage", &["total", "last", "modelContextWindow"]),
     (
         "TokenUsageBreakdown",
         &[
+            "totalTokens",
             "inputTokens",
             "cachedInputTokens",
             "cacheWriteInputTokens",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use angelia_core::{
-    model::{EventKind, Failure, FailureKind, Plan, PlanItem, PlanStatus, Status},
+    model::{EventKind, Failure, FailureKind, Plan, PlanItem, PlanStatus, Status, Usage},
     ports::{Emitted, Ended},
 };
 use jiff::Timestamp;
@@ -189,7 +189,8 @@ impl Translator {
         let usage = turn
             .usage
             .usage(self.context.lane.clone(), self.prefix_sha256());
-        event(EventKind::Usage(usage), out);
+        let context = turn.filled;
+        event(EventKind::Usage(Usage { context, ..usage }), out);
         if let Some(id) = turn.id {
             self.late.ended(&id);
         }

@@ -19,6 +19,7 @@ use crate::{
             },
             opened::ConfigWarning,
         },
+        usage::context,
     },
     prose::cut,
 };
@@ -107,6 +108,9 @@ impl Translator {
         let spent = ledger.advance(usage);
         if let (Whose::Ours | Whose::SubAgents, Some(turn)) = (whose, self.turn.as_mut()) {
             turn.usage.add(spent);
+            if whose == Whose::Ours {
+                turn.filled = context(usage);
+            }
         }
     }
 

@@ -6,7 +6,9 @@ use std::{
 };
 
 use angelia_core::{
-    model::{BlockId, EventKind, RawJson, TextChannel, ToolCall, ToolId, ToolResult},
+    model::{
+        BlockId, ContextWindow, EventKind, RawJson, TextChannel, ToolCall, ToolId, ToolResult,
+    },
     ports::{Activity, Emitted},
 };
 
@@ -32,6 +34,8 @@ pub(super) struct Turn {
     pub(super) tools: Tools,
     activity: Option<Activity>,
     pub(super) usage: Count,
+    /// Of the thread itself, never of a sub-agent's.
+    pub(super) filled: Option<ContextWindow>,
     pub(super) error: Option<Reported>,
     pub(super) login_hinted: bool,
     pub(super) compacted: bool,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use angelia_core::model::{
-    Approval, ApprovalId, ApprovalKind, EventKind, Failure, FailureKind, Level, Notice, Outcome,
-    Question, QuestionOption, RawJson, Resolution, Started, Status, TextChannel, ToolCall,
-    ToolClass, ToolId, ToolResult, Usage, Verdict,
+    Approval, ApprovalId, ApprovalKind, ContextWindow, EventKind, Failure, FailureKind, Level,
+    Notice, Outcome, Question, QuestionOption, RawJson, Resolution, Started, Status, TextChannel,
+    ToolCall, ToolClass, ToolId, ToolResult, Usage, Verdict,
 };
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -60,6 +60,7 @@ fn end(status: Status, text: &str) -> EventKind {
         reason: "end_turn".into(),
         usage: Usage {
             cost_usd: Some(f64::NAN),
+            context: ContextWindow::told(7, 1000),
             ..Usage::default()
         },
     })
@@ -228,6 +229,7 @@ fn the_end_tells_what_was_said_and_done() {
         Value::Null,
         "no number is no number"
     );
+    assert!(end["usage"].get("context").is_none(), "{end}");
     let input = json!({"a": [1, 2]});
     assert_eq!(
         end["messages"],

@@ -453,5 +453,6 @@ fn since(usage: &Usage, before: &Usage) -> Usage {
         cost_usd: usage.cost_usd.map(cost),
         lane: usage.lane.clone(),
         prefix_sha256: usage.prefix_sha256.clone(),
+        context: usage.context,
     }
 }

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::
 use angelia_core::{
     model::{
         Approval, ApprovalId, ApprovalKind, Billing, Budgets, CallerTool, Clocks, Content,
-        EventKind, Failure, FailureKind, Level, Message, Mode, NativeSessionId, Notice, Origin,
-        Outcome, Part, PermissionLevel, Permissions, Plan, PlanItem, PlanStatus, Question,
-        QuestionOption, RawJson, Resolution, Role, Seq, SessionId, SessionRecord, SessionSpec,
-        Started, Status, SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId, ToolResult,
-        ToolSet, TurnEvent, TurnId, TurnOptions, TurnRecord, TurnState, Usage, Verdict,
+        ContextWindow, EventKind, Failure, FailureKind, Level, Message, Mode, NativeSessionId,
+        Notice, Origin, Outcome, Part, PermissionLevel, Permissions, Plan, PlanItem, PlanStatus,
+        Question, QuestionOption, RawJson, Resolution, Role, Seq, SessionId, SessionRecord,
+        SessionSpec, Started, Status, SystemPrompt, TextChannel, ToolCall, ToolClass, ToolId,
+        ToolResult, ToolSet, TurnEvent, TurnId, TurnOptions, TurnRecord, TurnState, Usage, Verdict,
     },
     ports::{Lease, Store},
 };
@@ -245,6 +245,10 @@ fn full_usage() -> Usage {
         cost_usd: Some(1.123_456_789_012_345_7e-7),
         lane: Some("subscription".into()),
         prefix_sha256: Some("00ff".into()),
+        context: Some(ContextWindow {
+            used: 5,
+            size: u64::MAX,
+        }),
     }
 }
 

@@ -1,0 +1,125 @@
+//! How full the model's context is: what the latest request of the main conversation read and
+//! wrote, within the window that the result names for its model.
+
+use angelia_core::model::ContextWindow;
+
+use super::protocol::incoming::ModelUsages;
+
+#[derive(Debug, Default)]
+pub(crate) struct Filling {
+    /// Of the latest request; a compaction says what it left.
+    used: Option<u64>,
+    /// Who answered it, as the API names it.
+    model: Option<Box<str>>,
+}
+
+impl Filling {
+    /// The model has been asked again: the request before no longer tells.
+    pub(crate) fn asked(&mut self, model: Option<&str>) {
+        self.used = None;
+        self.model = model.map(Into::into);
+    }
+
+    /// What its message counts until now.
+    pub(crate) fn see(&mut self, tokens: u64) {
+        self.used = Some(tokens);
+    }
+
+    pub(crate) fn compacted(&mut self, left: Option<u64>) {
+        self.used = left;
+    }
+
+    /// `chosen`: the model of the conversation, as the CLI names it.
+    pub(crate) fn within(
+        &self,
+        models: &ModelUsages,
+        chosen: Option<&str>,
+    ) -> Option<ContextWindow> {
+        let used = self.used?;
+        let name = name_of(models, self.model.as_deref().or(chosen), chosen)?;
+        ContextWindow::told(used, models.get(name)?.window.get()?)
+    }
+}
+
+/// The CLI's name of a model. It has more names than the API: `[1m]` is the same model to the API,
+/// with another window.
+fn name_of<'a>(
+    models: &'a ModelUsages,
+    model: Option<&str>,
+    chosen: Option<&str>,
+) -> Option<&'a str> {
+    fn plain(name: &str) -> &str {
+        name.split_once('[').map_or(name, |(plain, _)| plain)
+    }
+    // Where there is one alone, nobody else has been asked, whatever it is called.
+    let could_be = |name: &&str| models.len() == 1 || model.map(plain) == Some(plain(name));
+    let names: Vec<&str> = models.keys().map(String::as_str).filter(could_be).collect();
+    match *names {
+        [only] => Some(only),
+        _ => names.into_iter().find(|name| Some(*name) == chosen),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Windows by the CLI's names.
+    fn models(windows: &[(&str, u64)]) -> ModelUsages {
+        let one = |(name, window): &(&str, u64)| {
+            let model = format!(r#"{{"contextWindow":{window}}}"#);
+            ((*name).to_owned(), serde_json::from_str(&model).unwrap())
+        };
+        windows.iter().map(one).collect()
+    }
+
+    fn size(model: Option<&str>, chosen: Option<&str>, windows: &[(&str, u64)]) -> Option<u64> {
+        let mut filling = Filling::default();
+        filling.asked(model);
+        filling.see(7);
+        let context = filling.within(&models(windows), chosen)?;
+        assert_eq!(context.used, 7);
+        Some(context.size)
+    }
+
+    #[test]
+    fn the_window_is_that_of_the_model_that_answered() {
+        let two = [("big", 1000), ("small", 200)];
+        assert_eq!(size(Some("small"), Some("big"), &two), Some(200));
+        assert_eq!(size(None, Some("big"), &two), Some(1000));
+        assert_eq!(size(Some("other"), Some("big"), &two), None);
+        let long = [("big[1m]", 1000), ("small", 200)];
+        assert_eq!(size(Some("big"), Some("big[1m]"), &long), Some(1000));
+        // The model has been changed: the API does not tell these two apart, the choice does.
+        let both = [("big", 200), ("big[1m]", 1000)];
+        assert_eq!(size(Some("big"), Some("big"), &both), Some(200));
+        assert_eq!(size(Some("big"), Some("big[1m]"), &both), Some(1000));
+        assert_eq!(size(Some("big"), Some("small"), &both), None);
+    }
+
+    #[test]
+    fn a_model_alone_needs_no_name() {
+        let alone = [("region.vendor.big-v1:0", 1000)];
+        assert_eq!(size(Some("big"), None, &alone), Some(1000));
+        assert_eq!(size(None, None, &alone), Some(1000));
+        assert_eq!(size(Some("big"), None, &[("big", 0)]), None, "not told");
+        assert_eq!(size(Some("big"), None, &[]), None);
+    }
+
+    #[test]
+    fn what_is_in_it_is_of_the_latest_request() {
+        let models = models(&[("m", 1000)]);
+        let used = |filling: &Filling| Some(filling.within(&models, Some("m"))?.used);
+        let mut filling = Filling::default();
+        assert_eq!(used(&filling), None);
+        filling.see(300);
+        filling.see(310);
+        assert_eq!(used(&filling), Some(310));
+        filling.compacted(Some(40));
+        assert_eq!(used(&filling), Some(40));
+        filling.asked(Some("m"));
+        assert_eq!(used(&filling), None, "not counted yet");
+        filling.see(0);
+        assert_eq!(used(&filling), None, "never counted");
+    }
+}

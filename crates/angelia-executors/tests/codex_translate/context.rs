@@ -1,0 +1,36 @@
+//! How full the context is at the end of each recorded turn.
+
+use super::{
+    driver::{all, drive, run},
+    translated::context::readings,
+};
+
+#[test]
+fn of_every_recording() {
+    let told = all().iter().map(|fixture| {
+        let steps = drive(&fixture.lines);
+        let told = readings(steps.iter().flat_map(|step| &step.emitted));
+        format!("{} {}", fixture.name, told.join(" "))
+    });
+    let told: Vec<_> = told.collect();
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+fn told(name: &str) -> Vec<String> {
+    readings(run(name).iter().flat_map(|step| &step.emitted))
+}
+
+/// The turn has read twice as much.
+#[test]
+fn it_is_what_the_latest_request_read_and_wrote() {
+    assert_eq!(told("approval-command-accept"), ["120/258400"]);
+}
+
+/// Where nothing was counted, the server's estimate counts.
+#[test]
+fn one_that_has_overflowed_is_full() {
+    let told = told("fail-response-failed-context");
+    assert_eq!(told, ["258400/258400", "120/258400"]);
+    // An answer that was cut short is not counted, and not estimated either.
+    assert_eq!(self::told("fail-response-incomplete")[0], "-");
+}

@@ -1,0 +1,19 @@
+//! How full the context is said to be.
+
+use angelia_core::{
+    model::{ContextWindow, EventKind},
+    ports::Emitted,
+};
+
+/// `used/size` of each time that usage is told; `-`: not known.
+pub(crate) fn readings<'a>(emitted: impl IntoIterator<Item = &'a Emitted>) -> Vec<String> {
+    let usages = emitted.into_iter().filter_map(|emitted| match emitted {
+        Emitted::Event(EventKind::Usage(usage)) => Some(usage),
+        _ => None,
+    });
+    let spelled = usages.map(|usage| match usage.context {
+        Some(ContextWindow { used, size }) => format!("{used}/{size}"),
+        None => "-".to_owned(),
+    });
+    spelled.collect()
+}

@@ -1,0 +1,101 @@
+//! How full the context is, and what the session has cost.
+
+use angelia_core::model::{ContextWindow, EventKind, Outcome, SessionId, Status, Usage};
+use angelia_frontends::acp::{Spent, Updates};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::lines::{event, read, updates};
+
+fn usage(context: Option<(u64, u64)>, cost_usd: Option<f64>) -> Usage {
+    Usage {
+        input_tokens: 9,
+        cost_usd,
+        context: context.map(|(used, size)| ContextWindow { used, size }),
+        ..Usage::default()
+    }
+}
+
+/// A turn that tells what it used and ends; `elsewhere`: of another session.
+fn turn(updates: &mut Updates, usage: &Usage, elsewhere: bool) -> Vec<Value> {
+    let finished = Outcome {
+        status: Status::Completed,
+        text: "".into(),
+        reason: "".into(),
+        usage: usage.clone(),
+    };
+    let mut out = Vec::new();
+    for kind in [
+        EventKind::Usage(usage.clone()),
+        EventKind::Finished(finished),
+    ] {
+        let mut event = event(kind, 1);
+        if elsewhere {
+            event.session = SessionId::from_uuid(Uuid::from_u128(77));
+        }
+        updates.event(&event, &mut out);
+    }
+    read(&String::from_utf8(out).unwrap())
+}
+
+fn told(used: u64, cost: Option<f64>) -> Vec<Value> {
+    let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": 1000});
+    if let Some(amount) = cost {
+        update["cost"] = json!({"amount": amount, "currency": "USD"});
+    }
+    vec![update]
+}
+
+#[test]
+fn what_nobody_knows_is_not_told() {
+    let mut updates = updates(true).having_spent(Spent::NOTHING);
+    let shown = turn(&mut updates, &usage(None, Some(0.5)), false);
+    assert_eq!(shown, Vec::<Value>::new());
+    // It has cost something nevertheless.
+    let shown = turn(&mut updates, &usage(Some((40, 1000)), Some(0.25)), false);
+    assert_eq!(shown, told(40, Some(0.75)));
+}
+
+#[test]
+fn the_context_is_a_reading_and_the_cost_a_sum() {
+    let mut updates = updates(true).having_spent(Spent::NOTHING);
+    for (used, cost) in [(300, 0.5), (20, 1.0)] {
+        let shown = turn(&mut updates, &usage(Some((used, 1000)), Some(0.5)), false);
+        assert_eq!(shown, told(used, Some(cost)));
+    }
+}
+
+#[test]
+fn a_cost_is_told_whole_or_not_at_all() {
+    let full = Some((40, 1000));
+    let mut unknown = updates(true);
+    assert_eq!(
+        turn(&mut unknown, &usage(full, Some(0.5)), false),
+        told(40, None)
+    );
+    let mut lost = updates(true).having_spent(Spent::NOTHING);
+    assert_eq!(turn(&mut lost, &usage(full, None), false), told(40, None));
+    assert_eq!(
+        turn(&mut lost, &usage(full, Some(0.5)), false),
+        told(40, None)
+    );
+    assert_eq!(lost.spent(), Spent::UNKNOWN);
+    let mut odd = updates(true).having_spent(Spent::NOTHING);
+    let nan = usage(full, Some(f64::NAN));
+    assert_eq!(turn(&mut odd, &nan, false), told(40, None));
+}
+
+/// A fork has its parent's context, and costs what its own turns cost.
+#[test]
+fn a_fork_does_not_pay_for_its_parent() {
+    let full = Some((40, 1000));
+    let mut fork = updates(true).having_spent(Spent::NOTHING);
+    assert_eq!(
+        turn(&mut fork, &usage(full, Some(0.5)), true),
+        told(40, None)
+    );
+    assert_eq!(
+        turn(&mut fork, &usage(full, Some(0.25)), false),
+        told(40, Some(0.25))
+    );
+}
