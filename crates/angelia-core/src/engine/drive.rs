@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{
     model::{
-        ApprovalId, ApprovalRequest, Content, Decision, EventKind, Failure, FailureKind,
-        LaunchFingerprint, Level, Notice, Status, Turn, TurnState, Verdict,
+        ApprovalId, ApprovalRequest, Content, Decision, EventKind, Failure, FailureKind, Level,
+        Notice, Status, Turn, TurnState, Verdict,
     },
     ports::{Activity, Emitted, Ended, EventSender, StoreError, TurnControl, TurnIo},
 };
@@ -104,7 +104,7 @@ impl SessionActor {
         }
         if !std::mem::take(&mut self.changed_midway) {
             // What the agent told of itself (its model) is part of what it was started with.
-            live.fingerprint = LaunchFingerprint::of(&self.record.spec);
+            live.fingerprint.clone_from(&self.fingerprint);
         }
         self.agent = Some(live);
         let (stop, broken) = (drive.stop.take(), drive.broken.take());

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     model::{
-        Content, EventKind, Failure, FailureKind, LaunchFingerprint, Level, Notice, Outcome,
-        Status, Turn, TurnId, TurnOptions,
+        Content, EventKind, Failure, FailureKind, Level, Notice, Outcome, Status, Turn, TurnId,
+        TurnOptions,
     },
     ports::{Ended, Opening, StoreError},
 };
@@ -170,11 +170,10 @@ impl SessionActor {
         if let Some(ended) = self.known_limit() {
             return ended.into();
         }
-        let fingerprint = LaunchFingerprint::of(&self.record.spec);
-        let ready = match self.live_agent(&fingerprint).await {
+        let ready = match self.live_agent().await {
             Some(live) => Ok(live),
             None => match recorder.created().await {
-                Ok(()) => self.new_agent(turn, fingerprint, governor).await,
+                Ok(()) => self.new_agent(turn, governor).await,
                 Err(error) => Err(Ended::failed(store_failure(&error))),
             },
         };
@@ -185,9 +184,9 @@ impl SessionActor {
     }
 
     /// The session's live agent, if it can take this turn.
-    async fn live_agent(&mut self, fingerprint: &LaunchFingerprint) -> Option<LiveAgent> {
+    async fn live_agent(&mut self) -> Option<LiveAgent> {
         let mut live = self.agent.take()?;
-        let unfit = live.fingerprint.difference(fingerprint);
+        let unfit = live.fingerprint.difference(&self.fingerprint);
         let unfit = unfit.or_else(|| (!live.agent.is_usable()).then_some("process has gone"));
         let Some(reason) = unfit else {
             return Some(live);
@@ -201,9 +200,9 @@ impl SessionActor {
     async fn new_agent(
         &mut self,
         turn: &Turn,
-        fingerprint: LaunchFingerprint,
         governor: &mut Governor,
     ) -> Result<LiveAgent, Ended> {
+        let fingerprint = self.fingerprint.clone();
         let live = self.shared.live.clone();
         let place = self
             .unless_interrupted(turn.id, None, async { live.place().await })

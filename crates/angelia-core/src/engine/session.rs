@@ -101,6 +101,7 @@ impl SessionHandle {
         let tasks = shared.tasks.clone();
         let known = Known::new(&record);
         let actor = SessionActor {
+            fingerprint: LaunchFingerprint::of(&record.spec),
             known: Arc::clone(&known),
             stop: tasks.stop_token().child_token(),
             shared,
@@ -144,7 +145,9 @@ impl SessionHandle {
 pub(super) struct SessionActor {
     pub(super) shared: Arc<Shared>,
     pub(super) record: SessionRecord,
-    /// The same for others.
+    /// What the specification's next launch consists of.
+    pub(super) fingerprint: LaunchFingerprint,
+    /// The record, for others.
     known: Arc<Known>,
     pub(super) lease: Lease,
     pub(super) commands: mpsc::Receiver<Command>,
@@ -465,18 +468,14 @@ impl SessionActor {
 
     /// Keeps what the agent tells of itself: its conversation's name, and the model it settled on.
     pub(super) async fn adopt(&mut self, started: &Started) {
-        let mut record = self.record.clone();
-        if let Some(native) = &started.native_session_id {
-            record.native = Some(native.clone());
-        }
-        if record.spec.model.is_none() {
-            record.spec.model.clone_from(&started.model);
-        }
-        let changed =
-            record.native != self.record.native || record.spec.model != self.record.spec.model;
-        if !changed {
+        let native = (started.native_session_id.as_ref()).or(self.record.native.as_ref());
+        let model = self.record.spec.model.as_ref().or(started.model.as_ref());
+        if native == self.record.native.as_ref() && model == self.record.spec.model.as_ref() {
             return;
         }
+        let mut record = self.record.clone();
+        record.native = native.cloned();
+        record.spec.model = model.cloned();
         record.updated_at = self.shared.clock.now();
         match self.put(record).await {
             Ok(record) => drop(self.replace(record)),
@@ -508,6 +507,7 @@ impl SessionActor {
     /// From now on it is this; returns what it was.
     pub(super) fn replace(&mut self, record: SessionRecord) -> SessionRecord {
         self.known.put(&record);
+        self.fingerprint = LaunchFingerprint::of(&record.spec);
         std::mem::replace(&mut self.record, record)
     }
 

@@ -86,6 +86,9 @@ impl LaunchFingerprint {
 
     /// The first component in which the two differ.
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
+        if self == other {
+            return None;
+        }
         let named = |list: &Self, wanted: &str| {
             list.components
                 .iter()

@@ -205,6 +205,10 @@ impl<'a> Content<'a> {
 #[derive(Deserialize)]
 pub(crate) struct System<'a> {
     #[serde(borrow, default)]
+    user_message_uuids: Soft<Vec<Text<'a>>>,
+    #[serde(borrow, default)]
+    user_message_uuid: Soft<Text<'a>>,
+    #[serde(borrow, default)]
     pub(crate) session_id: Soft<Text<'a>>,
     #[serde(borrow, default)]
     pub(crate) model: Soft<Text<'a>>,
@@ -240,6 +244,15 @@ pub(crate) struct System<'a> {
     pub(crate) tool_name: Soft<Text<'a>>,
     #[serde(borrow, default)]
     pub(crate) message: Soft<Text<'a>>,
+}
+
+impl<'a> System<'a> {
+    pub(crate) fn uuids(&mut self) -> Uuids<'a> {
+        Uuids {
+            user_message_uuids: std::mem::take(&mut self.user_message_uuids),
+            user_message_uuid: std::mem::take(&mut self.user_message_uuid),
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@ use angelia_core::{
 use jiff::Timestamp;
 
 use super::{Running, Signal, Translator, event, native, notice};
-use crate::claude::protocol::incoming::{Head, RateLimitLine, System, TaskLine, Uuids};
+use crate::claude::protocol::incoming::{Head, RateLimitLine, System, TaskLine};
 
 impl Translator {
     pub(super) fn system(
@@ -38,12 +38,12 @@ impl Translator {
                 return None;
             }
         }
-        let Ok(parsed) = serde_json::from_str::<System<'_>>(line) else {
+        let Ok(mut parsed) = serde_json::from_str::<System<'_>>(line) else {
             native(&name(), line, out);
             return None;
         };
         match subtype {
-            "init" => self.init(&parsed, line, out),
+            "init" => self.init(&mut parsed, out),
             "status" => self.status(&parsed, line, out),
             "api_retry" => return self.retrying(&parsed, out),
             "compact_boundary" => {
@@ -83,14 +83,14 @@ impl Translator {
     }
 
     /// The CLI begins a turn: ours, one of its own, or the report of a background task.
-    fn init(&mut self, parsed: &System<'_>, line: &str, out: &mut Vec<Emitted>) {
+    fn init(&mut self, parsed: &mut System<'_>, out: &mut Vec<Emitted>) {
         let session = parsed.session_id.as_str().map(NativeSessionId::new);
         self.native_session = session.or(self.native_session.take());
         self.model = parsed.model.as_str().map(Into::into).or(self.model.take());
         self.lane.see_api_key_source(parsed.api_key_source.as_str());
         self.tasks.turn_started();
 
-        let uuids: Uuids<'_> = serde_json::from_str(line).unwrap_or_default();
+        let uuids = parsed.uuids();
         self.running = match &mut self.turn {
             None => Running::Foreign,
             Some(turn) if turn.is_named_in(&uuids) => {

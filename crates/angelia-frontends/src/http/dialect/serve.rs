@@ -347,6 +347,7 @@ impl Serving<'_> {
         let new = Submission {
             key: self.request_key(asked),
             found_by: Some(asked.keys.plain),
+            follows: true,
             ..Submission::new(session, input, asked.options.clone())
         };
         let submitted = engine.submit_as(new).await;
