@@ -260,11 +260,16 @@ impl Engine {
     }
 
     pub async fn turn(&self, id: TurnId) -> Result<TurnRecord, EngineError> {
-        self.shared
-            .store
-            .turn(id)
-            .await?
-            .ok_or(EngineError::NotFound("turn"))
+        let store = &self.shared.store;
+        let mut record = store.turn(id).await?;
+        if record.is_none()
+            && let Some(log) = self.shared.log(id)
+        {
+            // It is shown already, and written in a moment.
+            log.recorded().await;
+            record = store.turn(id).await?;
+        }
+        record.ok_or(EngineError::NotFound("turn"))
     }
 
     pub async fn turns(

@@ -90,12 +90,18 @@ impl Known {
 }
 
 impl NewestHere {
-    fn over(&self) -> Option<Newest> {
-        self.progress.borrow().finished.then(|| Newest {
-            id: self.id,
-            caller: self.caller.clone(),
-            stage: Stage::Over,
-        })
+    fn is_over(&self) -> bool {
+        self.progress.borrow().finished
+    }
+}
+
+impl Stage {
+    const fn of(state: &TurnState) -> Self {
+        match state {
+            TurnState::Finished { .. } => Self::Over,
+            TurnState::AwaitingToolResult => Self::AwaitsToolResult,
+            _ => Self::Busy,
+        }
     }
 }
 
@@ -137,7 +143,8 @@ impl Engine {
     ) -> Result<Option<(Arc<SessionRecord>, Newest)>, EngineError> {
         if let Some(actor) = self.shared.existing_actor(id) {
             let facts = actor.known.facts();
-            if let Some(newest) = facts.newest.and_then(|newest| newest.over()) {
+            if let Some(here) = facts.newest {
+                let newest = self.newest_here(here).await?;
                 return Ok(Some((facts.session, newest)));
             }
         }
@@ -146,15 +153,26 @@ impl Engine {
         Ok(newest.into_iter().next().map(|turn| {
             let newest = Newest {
                 id: turn.id,
+                stage: Stage::of(&turn.state),
                 caller: turn.options.caller,
-                stage: match turn.state {
-                    TurnState::Finished { .. } => Stage::Over,
-                    TurnState::AwaitingToolResult => Stage::AwaitsToolResult,
-                    _ => Stage::Busy,
-                },
             };
             (session, newest)
         }))
+    }
+
+    async fn newest_here(&self, here: NewestHere) -> Result<Newest, EngineError> {
+        let stage = if here.is_over() {
+            Stage::Over
+        } else {
+            // It may have begun a moment ago, and not be on record yet.
+            let record = self.shared.store.turn(here.id).await?;
+            record.map_or(Stage::Busy, |turn| Stage::of(&turn.state))
+        };
+        Ok(Newest {
+            id: here.id,
+            caller: here.caller,
+            stage,
+        })
     }
 
     pub async fn named(&self, name: &ExternalName) -> Result<Option<SessionId>, EngineError> {

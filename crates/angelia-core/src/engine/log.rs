@@ -103,6 +103,8 @@ impl Logs {
 pub(super) struct Progress {
     last: Seq,
     pub(super) finished: bool,
+    /// The turn itself is committed, though it was shown before that.
+    recorded: bool,
 }
 
 impl TurnLog {
@@ -140,12 +142,25 @@ impl TurnLog {
     /// Shows numbered events to every viewer.
     pub(super) fn publish(&self, batch: Arc<[TurnEvent]>) {
         let Some(last) = batch.last() else { return };
-        let progress = Progress {
-            last: last.seq,
-            finished: matches!(last.kind, EventKind::Finished(_)),
-        };
+        let (seq, finished) = (last.seq, matches!(last.kind, EventKind::Finished(_)));
         self.lock().push(batch);
-        self.progress.send_replace(progress);
+        self.progress.send_modify(|progress| {
+            progress.last = seq;
+            progress.finished = finished;
+        });
+    }
+
+    pub(super) fn note_recorded(&self) {
+        let is_new = |progress: &mut Progress| !std::mem::replace(&mut progress.recorded, true);
+        self.progress.send_if_modified(is_new);
+    }
+
+    /// Waits until the turn is on record, or never will be.
+    pub(super) async fn recorded(&self) {
+        let settled = |progress: &Progress| progress.recorded || progress.finished;
+        let mut progress = self.progress.subscribe();
+        // The sender is ours, so it cannot go.
+        drop(progress.wait_for(settled).await);
     }
 
     /// How far it is, also when the log itself is no longer kept.

@@ -116,6 +116,9 @@ impl Recorder {
             return Ok(());
         };
         let committed = new.write(&*self.store, &self.lease).await;
+        if committed.is_ok() {
+            self.log.note_recorded();
+        }
         if let Some(Creation {
             reply: Some(reply), ..
         }) = self.creation.take()

@@ -62,8 +62,10 @@ async fn whoever_follows_a_hot_turn_sees_it_before_it_is_on_record() {
     assert!(matches!(shown[0].kind, EventKind::Started(_)));
     assert!(!stage.is_on_record(&submitted).await);
 
-    // Nobody waits long for a slow agent's record.
-    sleep(A_MOMENT).await;
+    // A second look at the session finds it, and whoever asks for its record gets it in a moment.
+    let newest = stage.engine.newest(session).await.unwrap().unwrap().1;
+    assert_eq!((newest.id, newest.stage), (submitted.turn, TurnStage::Busy));
+    stage.engine.turn(submitted.turn).await.unwrap();
     assert!(stage.is_on_record(&submitted).await);
     let stored = stage.store.replay(submitted.turn, 0, 9).await.unwrap();
     assert_eq!(stored.len(), 1, "{stored:?}");
@@ -108,6 +110,7 @@ async fn a_followed_turn_that_cannot_be_recorded_fails() {
     let submitted = stage.follow(session, "two").await;
     let run = stage.strings.next_run().await;
     run.emit(delta("wo")).await;
+    let turn = submitted.turn;
     let outcome = outcome(submitted.watch).await;
     let Status::Failed(failure) = outcome.status else {
         panic!("{outcome:?}");
@@ -115,6 +118,8 @@ async fn a_followed_turn_that_cannot_be_recorded_fails() {
     assert_eq!(failure.kind, FailureKind::Internal);
     assert!(failure.message.contains("recorded"), "{failure:?}");
     assert_eq!(&*outcome.text, "wo");
+    let gone = stage.engine.turn(turn).await;
+    assert!(matches!(gone, Err(EngineError::NotFound(_))), "{gone:?}");
     while stage.strings.closed() == 0 {
         sleep(A_MOMENT).await;
     }
