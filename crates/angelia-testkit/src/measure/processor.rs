@@ -30,9 +30,19 @@ pub fn time_of(pid: u32) -> Result<Duration> {
 
 /// Resident memory in megabytes.
 pub fn resident_megabytes(pid: u32) -> Result<f64> {
+    megabytes(pid, "VmRSS:")
+}
+
+/// What of it is the process's own, and not pages of its program and libraries, which the system
+/// shares among all who run them and takes back when it likes.
+pub fn own_megabytes(pid: u32) -> Result<f64> {
+    megabytes(pid, "RssAnon:")
+}
+
+fn megabytes(pid: u32, name: &'static str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    let kilobytes: u32 = kilobytes.context("no VmRSS")?.trim().parse()?;
+    let kilobytes: u32 = kilobytes.context(name)?.trim().parse()?;
     Ok(f64::from(kilobytes) / 1024.0)
 }

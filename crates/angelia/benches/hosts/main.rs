@@ -2,7 +2,7 @@
 //! agent program: `cargo xtask bench hosts [--rounds N]`.
 //!
 //! - [`peer`]: a program that speaks lines on its pipes, and how long it takes to say something.
-//! - [`ways`]: the three of them, each with its own words for a turn.
+//! - [`ways`]: the four of them, each with its own words for a turn; the agent program itself is one.
 //!
 //! Every way takes its turn in every round. Only numbers of one run are comparable.
 
@@ -20,7 +20,7 @@ use angelia_testkit::{
 };
 use anyhow::Result;
 
-use crate::ways::{Acp, Bridge, Way};
+use crate::ways::{Acp, Bridge, Direct, Way};
 
 /// How a turn went, seen by the host.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,7 @@ struct Found {
     events: u32,
     span: Duration,
     memory: f64,
+    own_memory: f64,
 }
 
 impl Found {
@@ -63,19 +64,26 @@ fn round(way: &mut dyn Way, found: &mut Found) -> Result<()> {
         found.span += begun.elapsed();
     }
     found.memory = found.memory.max(processor::resident_megabytes(way.pid())?);
+    found.own_memory = found.own_memory.max(processor::own_megabytes(way.pid())?);
     Ok(())
 }
 
 fn main() -> Result<()> {
     let rounds = Options::read(&[], &[])?.rounds.unwrap_or(10);
     let place = Place::new(&programs::fake_cli()?, "http://127.0.0.1:9")?;
+    let mut direct = Direct::start(&place)?;
     let mut bridge = Bridge::start(&place)?;
     let mut ours = Acp::ours(&place)?;
     let mut theirs = Acp::claude_agent_acp(&place)?;
-    let names = ["angelia bridge", "angelia acp", "claude-agent-acp"];
-    let mut found = <[Found; 3]>::default();
+    let names = [
+        "pipe, directly",
+        "angelia bridge",
+        "angelia acp",
+        "claude-agent-acp",
+    ];
+    let mut found = <[Found; 4]>::default();
     for number in 0..=rounds {
-        let ways: [&mut dyn Way; 3] = [&mut bridge, &mut ours, &mut theirs];
+        let ways: [&mut dyn Way; 4] = [&mut direct, &mut bridge, &mut ours, &mut theirs];
         for (way, found) in ways.into_iter().zip(&mut found) {
             // The first round is for what happens only once.
             let mut thrown_away = Found::default();
@@ -90,13 +98,13 @@ fn main() -> Result<()> {
     report::table("whole 20-delta turn", &rows(|one| &one.end));
     report::section("2000-delta turns");
     for (name, one) in names.iter().zip(&found) {
-        let (rate, memory) = (one.rate() / 1e3, one.memory);
+        let (rate, memory, own) = (one.rate() / 1e3, one.memory, one.own_memory);
         report::line(&format!(
-            "{name:<20} {rate:>8.0}k deltas/s  {memory:>6.1} MB"
+            "{name:<20} {rate:>8.0}k deltas/s  {memory:>6.1} MB, {own:>5.1} of them its own"
         ));
     }
     let mut report = Report::default();
-    let [bridge, acp, adapter] = &found;
+    let [_, bridge, acp, adapter] = &found;
     for (name, one) in [("bridge", bridge), ("acp", acp)] {
         let first = ms(one.first.median());
         report.at_most(&format!("{name}, first delta p50"), first, 0.2, "ms");

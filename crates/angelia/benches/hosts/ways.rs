@@ -1,4 +1,5 @@
-//! The ways of a host to an agent: our bridge, our ACP, and the adapter that people use today.
+//! The ways of a host to an agent: none between them, our bridge, our ACP, and the adapter that
+//! people use today.
 
 use std::{
     ffi::OsString,
@@ -10,7 +11,7 @@ use std::{
 use angelia_testkit::{measure::Place, programs};
 use anyhow::{Context as _, Result, ensure};
 use memchr::memmem;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{Timing, peer::Peer};
 
@@ -23,6 +24,39 @@ pub(crate) trait Way {
 
     /// Of the program that the host talks to.
     fn pid(&self) -> u32;
+}
+
+/// What a line is to the host.
+enum Line {
+    Delta,
+    End,
+    Other,
+}
+
+/// Sends a turn and reads its lines to the last.
+fn timed(peer: &mut Peer, request: &Value, look: impl Fn(&[u8]) -> Result<Line>) -> Result<Timing> {
+    let begun = Instant::now();
+    peer.send(request)?;
+    let (mut first, mut deltas) = (None, 0);
+    loop {
+        match look(peer.next()?)? {
+            Line::Delta => {
+                first.get_or_insert_with(|| begun.elapsed());
+                deltas += 1;
+            }
+            Line::End => break,
+            Line::Other => {}
+        }
+    }
+    Ok(Timing {
+        first: first.context("the turn had no text")?,
+        end: begun.elapsed(),
+        deltas,
+    })
+}
+
+fn has(line: &[u8], sign: &str) -> bool {
+    memmem::find(line, sign.as_bytes()).is_some()
 }
 
 /// A home for one of our processes, whose one profile is the agent program of the place.
@@ -40,6 +74,51 @@ fn home(place: &Place, name: &str) -> Result<Vec<(OsString, OsString)>> {
     let mut environment = place.bare_environment();
     environment.push(("ANGELIA_HOME".into(), home.into()));
     Ok(environment)
+}
+
+/// The agent program, driven by the host itself: what is left is what the others add.
+pub(crate) struct Direct {
+    peer: Peer,
+    asked: u32,
+}
+
+impl Direct {
+    pub(crate) fn start(place: &Place) -> Result<Self> {
+        let flags = [
+            "-p",
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--include-partial-messages",
+        ];
+        let environment = place.environment();
+        let peer = Peer::start(&place.program, &flags, environment, &place.work())?;
+        Ok(Self { peer, asked: 0 })
+    }
+}
+
+impl Way for Direct {
+    fn turn(&mut self, words: u32) -> Result<Timing> {
+        self.asked += 1;
+        let request = json!({"type": "user", "parent_tool_use_id": null,
+            "message": {"role": "user", "content": format!("WORDS:{words}")},
+            "uuid": format!("00000000-0000-4000-8000-{:012}", self.asked)});
+        timed(&mut self.peer, &request, |line| {
+            Ok(if has(line, r#""text_delta""#) {
+                Line::Delta
+            } else if has(line, r#""type":"result""#) {
+                Line::End
+            } else {
+                Line::Other
+            })
+        })
+    }
+
+    fn pid(&self) -> u32 {
+        self.peer.pid()
+    }
 }
 
 pub(crate) struct Bridge {
@@ -66,24 +145,16 @@ impl Way for Bridge {
         self.asked += 1;
         let request = json!({"type": "run", "request_id": self.asked.to_string(),
             "session_id": "bench", "message": format!("WORDS:{words}")});
-        let begun = Instant::now();
-        self.peer.send(&request)?;
-        let (mut first, mut deltas) = (None, 0);
-        loop {
-            let line = self.peer.next()?;
+        timed(&mut self.peer, &request, |line| {
             if line.starts_with(br#"{"type":"assistant_delta","#) {
-                first.get_or_insert_with(|| begun.elapsed());
-                deltas += 1;
-            } else if line.starts_with(br#"{"type":"final""#) {
-                let completed = memmem::find(line, br#""status":"completed""#).is_some();
-                ensure!(completed, "{}", String::from_utf8_lossy(line));
-                break;
+                return Ok(Line::Delta);
             }
-        }
-        Ok(Timing {
-            first: first.context("the turn had no text")?,
-            end: begun.elapsed(),
-            deltas,
+            if !line.starts_with(br#"{"type":"final""#) {
+                return Ok(Line::Other);
+            }
+            let completed = has(line, r#""status":"completed""#);
+            ensure!(completed, "{}", String::from_utf8_lossy(line));
+            Ok(Line::End)
         })
     }
 
@@ -140,26 +211,18 @@ impl Way for Acp {
         let request = json!({"jsonrpc": "2.0", "id": self.asked, "method": "session/prompt",
             "params": {"sessionId": self.session,
                 "prompt": [{"type": "text", "text": format!("WORDS:{words}")}]}});
-        let begun = Instant::now();
-        self.peer.send(&request)?;
-        let (mut first, mut deltas) = (None, 0);
-        loop {
-            let line = self.peer.next()?;
-            if memmem::find(line, br#""agent_message_chunk""#).is_some() {
-                first.get_or_insert_with(|| begun.elapsed());
-                deltas += 1;
-            } else if memmem::find(line, br#""stopReason""#).is_some() {
-                let ended = memmem::find(line, br#""end_turn""#).is_some();
-                ensure!(ended, "{}", String::from_utf8_lossy(line));
-                break;
-            } else if memmem::find(line, br#""error":"#).is_some() {
-                anyhow::bail!("{}", String::from_utf8_lossy(line));
+        timed(&mut self.peer, &request, |line| {
+            if has(line, r#""agent_message_chunk""#) {
+                return Ok(Line::Delta);
             }
-        }
-        Ok(Timing {
-            first: first.context("the turn had no text")?,
-            end: begun.elapsed(),
-            deltas,
+            let is_end = has(line, r#""stopReason""#);
+            let is_good = if is_end {
+                has(line, r#""end_turn""#)
+            } else {
+                !has(line, r#""error":"#)
+            };
+            ensure!(is_good, "{}", String::from_utf8_lossy(line));
+            Ok(if is_end { Line::End } else { Line::Other })
         })
     }
 
