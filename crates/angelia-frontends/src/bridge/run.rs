@@ -1,16 +1,20 @@
 //! One run: its turn is begun and followed to its end, at the pace at which the host reads.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use angelia_core::model::{
     ApprovalId, Decision, EventKind, Failure, FailureKind, Level, Notice, Outcome, Status,
     TurnEvent, Usage, Verdict,
 };
+use tokio::time::timeout;
 
 use super::{
     Ask, Begun, Encoder, Ending, Event, Refused, RunRequest, active::Part, encode::unknown_fields,
     serve::Inner,
 };
+
+/// What comes of a run within this time is told together with its beginning: the host wakes once.
+const FIRST_WORDS: Duration = Duration::from_millis(2);
 
 impl Inner {
     pub(super) async fn run(self: Arc<Self>, request: RunRequest, part: Part) {
@@ -60,15 +64,22 @@ impl Inner {
         let (request_id, turn) = (&*request.request_id, begun.turn);
         tracing::info!(request_id, %turn, "a run has begun");
         let mut asked = Vec::new();
-        let mut buffer = Vec::new();
+        let mut patience = Some(FIRST_WORDS);
         loop {
-            while encoder.write(&mut buffer) {
-                self.say(std::mem::take(&mut buffer)).await;
-            }
-            if !buffer.is_empty() {
-                self.say(std::mem::take(&mut buffer)).await;
-            }
-            let outcome = match begun.events.next().await {
+            let next = {
+                let mut next = pin!(begun.events.next());
+                let at_once = match patience.take() {
+                    Some(patience) => timeout(patience, &mut next).await.ok(),
+                    None => None,
+                };
+                if let Some(next) = at_once {
+                    next
+                } else {
+                    self.say_all(&mut encoder).await;
+                    next.await
+                }
+            };
+            let outcome = match next {
                 Ok(Some(batch)) => {
                     for event in &*batch {
                         self.note_questions(event, &mut asked);
@@ -92,6 +103,16 @@ impl Inner {
                 self.say_end(&mut encoder, session, part).await;
                 return outcome.into();
             }
+        }
+    }
+
+    async fn say_all(&self, encoder: &mut Encoder) {
+        let mut buffer = Vec::new();
+        while encoder.write(&mut buffer) {
+            self.say(std::mem::take(&mut buffer)).await;
+        }
+        if !buffer.is_empty() {
+            self.say(buffer).await;
         }
     }
 
