@@ -1,6 +1,6 @@
 //! At most once: a request that is sent again gets the turn of the first.
 
-use angelia_core::engine::Limits;
+use angelia_core::{engine::Limits, ports::Page};
 
 use crate::stage::{Ask, DEADLINE, Stage, assistant, user};
 
@@ -66,6 +66,22 @@ async fn a_marked_retry_finds_its_turn_also_after_a_restart() {
     );
     let other = stage.turn(&ask, "again").await;
     assert_ne!(other.turn(), first.turn());
+}
+
+/// Nothing is there that it could repeat.
+#[tokio::test]
+async fn a_marked_retry_of_a_turn_without_a_record_is_run() {
+    let stage = Stage::new();
+    let ask = Ask::new([user("one")]);
+    let first = stage.turn(&ask, "first").await;
+    let engine = &stage.state.engine;
+    let turns = engine.turns(None, Page::first(1)).await.unwrap();
+    engine.delete_session(turns[0].session).await.unwrap();
+    let marked = ask.header("x-stainless-retry-count", "1");
+    let retry = stage.turn(&marked, "anew").await;
+    assert_ne!(retry.turn(), first.turn());
+    assert_eq!(retry.content(), "anew");
+    assert_eq!(stage.ask(&marked).await.turn(), retry.turn());
 }
 
 #[tokio::test]

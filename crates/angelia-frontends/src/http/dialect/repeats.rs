@@ -125,14 +125,22 @@ impl Serving<'_> {
         Ok(self.state.engine.note_history(&note).await?)
     }
 
+    /// `None`: there is no record of the turn, because it could not be written or was removed.
     pub(super) async fn attach(
         self,
         asked: &Asked,
         request: recent::Request,
-    ) -> Result<Taken, DialectError> {
+    ) -> Result<Option<Taken>, DialectError> {
         tracing::debug!(turn = %request.turn, "a repeated request gets the turn of the first");
-        let record = self.state.engine.turn(request.turn).await?;
-        Ok(Taken {
+        let record = match self.state.engine.turn(request.turn).await {
+            Ok(record) => record,
+            Err(EngineError::NotFound(_)) => {
+                self.state.recent.forget(request.turn);
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Some(Taken {
             turn: request.turn,
             session: record.session,
             from: request.from,
@@ -140,7 +148,7 @@ impl Serving<'_> {
             noted: None,
             mode: asked.launch.spec.mode,
             options: record.options,
-        })
+        }))
     }
 
     /// What must be found also after a restart.

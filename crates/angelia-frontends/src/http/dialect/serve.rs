@@ -131,8 +131,12 @@ impl Serving<'_> {
             launch,
         };
         let asked = Arc::new(asked);
-        let taken = match self.repeated(&asked).await? {
+        let attached = match self.repeated(&asked).await? {
             Some(request) => self.attach(&asked, request).await?,
+            None => None,
+        };
+        let taken = match attached {
+            Some(taken) => taken,
             None => self.take(&asked).await?,
         };
         // An answer that continues another by its name does not repeat the conversation.
