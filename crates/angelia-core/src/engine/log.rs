@@ -35,6 +35,9 @@ pub(super) struct TurnLog {
 /// How many logs are kept after their turn: whoever asks for a quick turn's events comes after its
 /// end, and is still shown every delta. Later viewers read from the store.
 const RECENT: usize = 16;
+/// A turn with more than this is nothing to be kept in memory.
+const RECENT_EVENTS: usize = 1024;
+const RECENT_BYTES: usize = 1 << 20;
 
 /// The logs that are in memory.
 #[derive(Debug, Default)]
@@ -67,6 +70,9 @@ impl Logs {
         };
         if let Some(EventKind::Finished(outcome)) = log.last_kind() {
             *self.finished.entry(outcome.status.as_str()).or_default() += 1;
+        }
+        if !log.is_small() {
+            return;
         }
         if self.recent.len() == RECENT {
             self.recent.pop_front();
@@ -126,6 +132,15 @@ impl TurnLog {
         Some(last.kind.clone())
     }
 
+    fn is_small(&self) -> bool {
+        let batches = self.lock();
+        if batches.iter().map(|batch| batch.len()).sum::<usize>() > RECENT_EVENTS {
+            return false;
+        }
+        let events = batches.iter().flat_map(|batch| batch.iter());
+        events.map(|event| text_bytes(&event.kind)).sum::<usize>() <= RECENT_BYTES
+    }
+
     /// What another process recorded is shown from the store.
     pub(super) fn begin_after(&self, seq: Seq) {
         self.stored_until.store(seq, Ordering::Release);
@@ -183,6 +198,18 @@ impl TurnLog {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<[TurnEvent]>>> {
         // The vector is only ever pushed to, so it is whole even if a pusher panicked.
         self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an agent can make as long as it likes.
+fn text_bytes(kind: &EventKind) -> usize {
+    match kind {
+        EventKind::Delta { text, .. } | EventKind::Block { text, .. } => text.len(),
+        EventKind::ToolCall(call) => call.input.get().len(),
+        EventKind::ToolResult(result) => result.output.len(),
+        EventKind::Native { raw, .. } => raw.get().len(),
+        EventKind::Finished(outcome) => outcome.text.len(),
+        _ => 0,
     }
 }
 

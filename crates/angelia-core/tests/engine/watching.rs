@@ -67,4 +67,18 @@ async fn a_turn_that_has_just_ended_is_shown_whole_and_an_older_one_without_its_
     };
     assert_eq!(numbers(turns[19]).await, [1, 2, 3, 4]);
     assert_eq!(numbers(turns[0]).await, [1, 3, 4]);
+
+    // Of a long one the store alone is asked, however new it is.
+    for (times, text) in [(1, "x".repeat(2 << 20)), (600, "x".to_owned())] {
+        let submitted = stage.submit(session.id, "talk").await;
+        let run = stage.strings.next_run().await;
+        for block in 0..times {
+            run.say(block, &text).await;
+        }
+        run.complete("done");
+        outcome(submitted.watch).await;
+        let shown = numbers(submitted.turn).await;
+        assert_eq!(shown.len(), times as usize + 1, "{shown:?}");
+    }
+    assert_eq!(numbers(turns[19]).await, [1, 2, 3, 4]);
 }
