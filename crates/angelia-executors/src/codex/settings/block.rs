@@ -66,7 +66,25 @@ pub fn disabled(text: &str) -> Result<Option<String>, Broken> {
         let shorter = shorter.strip_suffix('\r').unwrap_or(shorter);
         rest.truncate(shorter.len());
     }
+    if let Err(broken) = layout::parse(&rest) {
+        return Err(would_break(text, marks.end, &broken));
+    }
     Ok((!(marks.new_file && rest.is_empty())).then_some(rest))
+}
+
+/// What somebody has written behind our part belongs to our last table; without it, that would be
+/// theirs, where it may not fit.
+fn would_break(text: &str, end: Option<usize>, broken: &Broken) -> Broken {
+    let before = text.get(..end.unwrap_or(0)).unwrap_or_default();
+    Broken {
+        line: before.matches('\n').count() + 1,
+        column: 1,
+        message: format!(
+            "without Angelia's part the rest would be broken ({}); move what stands behind that \
+             part to where it belongs",
+            broken.message
+        ),
+    }
 }
 
 /// From the line of a header to that of its last entry. What comes behind that, a comment or an empty

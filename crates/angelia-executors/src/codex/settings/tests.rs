@@ -180,6 +180,21 @@ fn a_broken_text_is_named_by_its_line() {
     assert!(disabled("[a\n").is_err());
 }
 
+/// A line behind our part is in our table; without that it would be in another, a second time.
+#[test]
+fn a_text_that_would_be_broken_without_our_part_is_left_alone() {
+    let text = "a = 1\n[mcp_servers.docs]\n# <<< angelia codex: mcp_servers.docs\na = 2\n";
+    for refused in [
+        disabled(text).unwrap_err(),
+        enabled(Some(text), &wish()).unwrap_err(),
+    ] {
+        assert_eq!(refused.line, 3, "{refused:?}");
+        assert!(refused.message.contains("duplicate key"), "{refused:?}");
+    }
+    let moved = "a = 1\nb = 2\n[mcp_servers.docs]\n# <<< angelia codex: mcp_servers.docs\n";
+    assert_eq!(disabled(moved).unwrap().unwrap(), "a = 1\nb = 2\n");
+}
+
 /// Any text of a few lines that people, the program or nobody would write.
 fn text() -> impl Strategy<Value = String> {
     let line = select(vec![
@@ -251,7 +266,13 @@ proptest! {
             wish.own = None;
         }
         // What we have once left there is part of no one's text.
-        let base = disabled(&text).unwrap().unwrap_or_default();
+        let base = match disabled(&text) {
+            Ok(base) => base.unwrap_or_default(),
+            Err(broken) => {
+                prop_assert!(broken.message.contains("Angelia's part"), "{broken:?}");
+                return Ok(());
+            }
+        };
         prop_assert_eq!(disabled(&base).unwrap().unwrap_or_default(), base.as_str());
         let plan = enabled(Some(&base), &wish).unwrap();
         let read = Document::parse(plan.text.as_str());
