@@ -100,7 +100,7 @@ impl SessionActor {
     ) -> Result<Option<SessionRecord>, StoreError> {
         match change {
             Change::Settings(change) => {
-                let mut record = self.record.clone();
+                let mut record = SessionRecord::clone(&self.record);
                 change(&mut record.spec);
                 record.updated_at = self.shared.clock.now();
                 let record = self.put(record).await?;
@@ -110,14 +110,14 @@ impl SessionActor {
             Change::Launch(_) if !idle || !self.queue.is_empty() => return Ok(None),
             Change::Launch(spec) => self.launch_anew(*spec).await?,
         }
-        Ok(Some(self.record.clone()))
+        Ok(Some(SessionRecord::clone(&self.record)))
     }
 
     /// Puts another specification in the place of the old one, whose agent and its own transcript
     /// are given up: the new one's history has what was said.
     pub(super) async fn launch_anew(&mut self, spec: SessionSpec) -> Result<(), StoreError> {
         self.close_agent().await;
-        let mut record = self.record.clone();
+        let mut record = SessionRecord::clone(&self.record);
         record.native = None;
         record.spec = spec;
         record.updated_at = self.shared.clock.now();

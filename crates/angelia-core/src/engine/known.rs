@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::sync::watch;
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::{
     facade::{Engine, EngineError},
     log::{Progress, TurnLog},
+    shared::lock,
 };
 use crate::{
     model::{ExternalName, SessionId, SessionRecord, TurnId, TurnState},
@@ -53,16 +54,15 @@ pub enum Stage {
 }
 
 impl Known {
-    pub(super) fn new(session: &SessionRecord) -> Arc<Self> {
+    pub(super) fn new(session: Arc<SessionRecord>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Facts {
-            session: Arc::new(session.clone()),
+            session,
             newest: None,
         })))
     }
 
-    pub(super) fn put(&self, session: &SessionRecord) {
-        let session = Arc::new(session.clone());
-        self.with(|facts| facts.session = session);
+    pub(super) fn put(&self, session: Arc<SessionRecord>) {
+        lock(&self.0).session = session;
     }
 
     pub(super) fn begin(&self, log: &TurnLog, caller: Option<Arc<str>>) {
@@ -71,21 +71,16 @@ impl Known {
             caller,
             progress: log.progress(),
         };
-        self.with(|facts| facts.newest = Some(newest));
+        lock(&self.0).newest = Some(newest);
     }
 
     /// What became of the newest turn is for the store to say.
     pub(super) fn forget_newest(&self) {
-        self.with(|facts| facts.newest = None);
+        lock(&self.0).newest = None;
     }
 
     fn facts(&self) -> Facts {
-        self.with(|facts| facts.clone())
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&mut Facts) -> T) -> T {
-        // Each field is replaced as a whole, so both are whole whoever panicked.
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        lock(&self.0).clone()
     }
 }
 
@@ -111,19 +106,15 @@ pub(super) struct Names(Mutex<HashMap<ExternalName, SessionId>>);
 
 impl Names {
     pub(super) fn get(&self, name: &ExternalName) -> Option<SessionId> {
-        self.with(|names| names.get(name).copied())
+        lock(&self.0).get(name).copied()
     }
 
     pub(super) fn put(&self, name: &ExternalName, session: SessionId) {
-        self.with(|names| names.insert(name.clone(), session));
+        lock(&self.0).insert(name.clone(), session);
     }
 
     pub(super) fn forget(&self, session: SessionId) {
-        self.with(|names| names.retain(|_, named| *named != session));
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&mut HashMap<ExternalName, SessionId>) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        lock(&self.0).retain(|_, named| *named != session);
     }
 }
 

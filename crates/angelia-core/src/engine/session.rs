@@ -99,7 +99,8 @@ impl SessionHandle {
         }
         let (sender, commands) = mpsc::channel(COMMANDS);
         let tasks = shared.tasks.clone();
-        let known = Known::new(&record);
+        let record = Arc::new(record);
+        let known = Known::new(Arc::clone(&record));
         let actor = SessionActor {
             fingerprint: LaunchFingerprint::of(&record.spec),
             known: Arc::clone(&known),
@@ -144,7 +145,7 @@ impl SessionHandle {
 
 pub(super) struct SessionActor {
     pub(super) shared: Arc<Shared>,
-    pub(super) record: SessionRecord,
+    pub(super) record: Arc<SessionRecord>,
     /// What the specification's next launch consists of.
     pub(super) fingerprint: LaunchFingerprint,
     /// The record, for others.
@@ -473,7 +474,7 @@ impl SessionActor {
         if native == self.record.native.as_ref() && model == self.record.spec.model.as_ref() {
             return;
         }
-        let mut record = self.record.clone();
+        let mut record = SessionRecord::clone(&self.record);
         record.native = native.cloned();
         record.spec.model = model.cloned();
         record.updated_at = self.shared.clock.now();
@@ -505,8 +506,9 @@ impl SessionActor {
     }
 
     /// From now on it is this; returns what it was.
-    pub(super) fn replace(&mut self, record: SessionRecord) -> SessionRecord {
-        self.known.put(&record);
+    pub(super) fn replace(&mut self, record: SessionRecord) -> Arc<SessionRecord> {
+        let record = Arc::new(record);
+        self.known.put(Arc::clone(&record));
         self.fingerprint = LaunchFingerprint::of(&record.spec);
         std::mem::replace(&mut self.record, record)
     }

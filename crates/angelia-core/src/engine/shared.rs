@@ -166,7 +166,8 @@ impl Shared {
     }
 }
 
-/// These maps are changed by single inserts and removals, so they are whole whatever panicked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What is behind these is changed by single inserts, removals and replacements, so it is whole
+/// whatever panicked.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 
 use super::{
     driver::{all, drive},
-    translated::context::readings,
+    translated::context::{readings, table},
 };
 
 #[test]
@@ -10,9 +10,8 @@ fn of_every_recording() {
     let told = all().iter().map(|fixture| {
         let steps = drive(&fixture.lines);
         let told = readings(steps.iter().flat_map(|step| &step.emitted));
-        format!("{} {}", fixture.name, told.join(" "))
+        (&fixture.name, told)
     });
-    let told: Vec<_> = told.collect();
     // Gemini tells nothing; OpenCode says 0 of turns that were cancelled.
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(table(told));
 }

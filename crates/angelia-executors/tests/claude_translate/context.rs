@@ -2,7 +2,7 @@
 
 use super::{
     driver::{Fixture, VERSIONS, all, fixture, run},
-    translated::context::readings,
+    translated::context::{readings, table},
 };
 
 fn told(fixture: &Fixture) -> Vec<String> {
@@ -12,11 +12,10 @@ fn told(fixture: &Fixture) -> Vec<String> {
 #[test]
 fn of_every_recording() {
     let told = all().into_iter().map(|fixture| {
-        let told = told(&fixture).join(" ");
-        format!("{} {} {told}", fixture.version, fixture.name)
+        let told = told(&fixture);
+        (format!("{} {}", fixture.version, fixture.name), told)
     });
-    let told: Vec<_> = told.collect();
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(table(told));
 }
 
 /// The turn has read twice as much.

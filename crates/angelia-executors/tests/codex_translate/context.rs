@@ -1,19 +1,16 @@
 //! How full the context is at the end of each recorded turn.
 
 use super::{
-    driver::{all, drive, run},
-    translated::context::readings,
+    driver::{all, run},
+    translated::context::{readings, table},
 };
 
 #[test]
 fn of_every_recording() {
-    let told = all().iter().map(|fixture| {
-        let steps = drive(&fixture.lines);
-        let told = readings(steps.iter().flat_map(|step| &step.emitted));
-        format!("{} {}", fixture.name, told.join(" "))
-    });
-    let told: Vec<_> = told.collect();
-    insta::assert_snapshot!(told.join("\n"));
+    let told = all()
+        .iter()
+        .map(|fixture| (&fixture.name, told(&fixture.name)));
+    insta::assert_snapshot!(table(told));
 }
 
 fn told(name: &str) -> Vec<String> {

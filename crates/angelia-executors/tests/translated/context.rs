@@ -5,6 +5,15 @@ use angelia_core::{
     ports::Emitted,
 };
 
+/// What every recording tells, a line each.
+pub(crate) fn table<N: std::fmt::Display>(
+    recordings: impl IntoIterator<Item = (N, Vec<String>)>,
+) -> String {
+    let rows = recordings.into_iter();
+    let rows = rows.map(|(name, told)| format!("{name} {}", told.join(" ")));
+    rows.collect::<Vec<_>>().join("\n")
+}
+
 /// `used/size` of each time that usage is told; `-`: not known.
 pub(crate) fn readings<'a>(emitted: impl IntoIterator<Item = &'a Emitted>) -> Vec<String> {
     let usages = emitted.into_iter().filter_map(|emitted| match emitted {
