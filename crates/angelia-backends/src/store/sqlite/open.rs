@@ -18,6 +18,10 @@ pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 const STATEMENTS: usize = 64;
 
+/// Of a connection, in kilobytes as SQLite wants to be told. The system keeps the file in memory
+/// as well: this is for the pages that one transaction after the other comes back to.
+const CACHE: i32 = -512;
+
 /// How long the log may grow before a commit has to empty it, in pages.
 const LOG_PAGES: i64 = 16_384;
 
@@ -103,6 +107,7 @@ fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "cache_size", CACHE)?;
     // Else statements are planned anew for every value they are given.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
