@@ -4,11 +4,15 @@ use std::{
     fs,
     os::unix::net::UnixStream,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use angelia_testkit::{isolated::Isolated, programs};
+use angelia_testkit::{
+    isolated::Isolated,
+    measure::{Running, ours, processor},
+    programs,
+};
 use anyhow::{Context as _, Result, bail};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +34,7 @@ impl Whose {
 
 /// Running, until it is dropped.
 pub(crate) struct Daemon {
-    child: Child,
+    running: Running,
     place: Isolated,
     pub(crate) whose: Whose,
 }
@@ -46,7 +50,7 @@ impl Daemon {
         fs::create_dir(place.root().join("hermes"))?;
         let mut command = match whose {
             Whose::Ours => {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_angelia"));
+                let mut command = ours(env!("CARGO_BIN_EXE_angelia"));
                 command.args(["bus", "run"]);
                 command
             }
@@ -59,16 +63,15 @@ impl Daemon {
                 Command::new(server)
             }
         };
-        let child = command
+        command
             .env_clear()
             .envs(place.environment())
             .env("HERMES_BUS_ROOT", place.root().join("hermes"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+            .stderr(Stdio::null());
         let daemon = Self {
-            child,
+            running: Running::start(&mut command)?,
             place,
             whose,
         };
@@ -107,25 +110,15 @@ impl Daemon {
 
     /// Processor time so far.
     pub(crate) fn processor(&self) -> Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.running.pid()))?;
         let rest = stat.rsplit(')').next().context("an odd stat")?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
         Ok(Duration::from_millis(ticks * 10))
     }
 
-    /// Resident memory in kilobytes.
-    pub(crate) fn memory(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().nth(1));
-        Ok(number.context("no memory")?.parse()?)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _gone = self.child.wait();
+    /// Resident megabytes.
+    pub(crate) fn memory(&self) -> Result<f64> {
+        processor::resident_megabytes(self.running.pid())
     }
 }

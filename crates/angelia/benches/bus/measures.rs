@@ -222,7 +222,7 @@ pub(crate) fn stalled(figures: &mut Figures) -> Result<()> {
 pub(crate) fn many_endpoints(figures: &mut Figures) -> Result<()> {
     raise_limits()?;
     let daemon = Daemon::start(Whose::Ours)?;
-    figures.add("angelia: idle, MB", daemon.memory()? as f64 / 1024.0);
+    figures.add("angelia: idle, MB", daemon.memory()?);
     let mut held = Vec::with_capacity(ENDPOINTS);
     for number in 0..ENDPOINTS {
         held.push(Client::registered(
@@ -231,10 +231,7 @@ pub(crate) fn many_endpoints(figures: &mut Figures) -> Result<()> {
             true,
         )?);
     }
-    figures.add(
-        "angelia: 10,000 endpoints, MB",
-        daemon.memory()? as f64 / 1024.0,
-    );
+    figures.add("angelia: 10,000 endpoints, MB", daemon.memory()?);
     Ok(())
 }
 

@@ -2,49 +2,30 @@
 //! clock: blocking pipes, lines split at the newline, nothing parsed unless it is asked for.
 
 use std::{
-    ffi::OsString,
     io::{BufRead as _, BufReader, Write as _},
-    path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{ChildStdin, ChildStdout, Command, Stdio},
 };
 
+use angelia_testkit::measure::Running;
 use anyhow::{Context as _, Result, ensure};
 use memchr::memmem;
 use serde_json::Value;
 
-/// Killed when dropped.
 pub(crate) struct Peer {
-    child: Child,
+    running: Running,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
 }
 
 impl Peer {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "what is compared is started here"
-    )]
-    pub(crate) fn start(
-        program: &Path,
-        arguments: &[&str],
-        environment: Vec<(OsString, OsString)>,
-        folder: &Path,
-    ) -> Result<Self> {
-        let mut child = Command::new(program)
-            .args(arguments)
-            .env_clear()
-            .envs(environment)
-            .current_dir(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let input = child.stdin.take().context("no stdin")?;
-        let output = child.stdout.take().context("no stdout")?;
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut running = Running::start(command.stderr(Stdio::null()))?;
+        let input = running.child.stdin.take().context("no stdin")?;
+        let output = running.child.stdout.take().context("no stdout")?;
         Ok(Self {
-            child,
+            running,
             input,
             output: BufReader::with_capacity(1 << 16, output),
             line: Vec::new(),
@@ -52,7 +33,7 @@ impl Peer {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.running.pid()
     }
 
     pub(crate) fn send(&mut self, message: &Value) -> Result<()> {
@@ -71,12 +52,5 @@ impl Peer {
     pub(crate) fn until(&mut self, sign: &str) -> Result<Value> {
         while memmem::find(self.next()?, sign.as_bytes()).is_none() {}
         Ok(serde_json::from_slice(&self.line)?)
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _gone = self.child.wait();
     }
 }

@@ -1,14 +1,12 @@
 //! The ways of a host to an agent: none between them, our bridge, our ACP, and the adapter that
 //! people use today.
 
-use std::{
-    ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{fs, path::Path, process::Command, time::Instant};
 
-use angelia_testkit::{measure::Place, programs};
+use angelia_testkit::{
+    measure::{Place, ours},
+    programs,
+};
 use anyhow::{Context as _, Result, ensure};
 use memchr::memmem;
 use serde_json::{Value, json};
@@ -59,8 +57,8 @@ fn has(line: &[u8], sign: &str) -> bool {
     memmem::find(line, sign.as_bytes()).is_some()
 }
 
-/// A home for one of our processes, whose one profile is the agent program of the place.
-fn home(place: &Place, name: &str) -> Result<Vec<(OsString, OsString)>> {
+/// One of our commands, in a home of its own whose one profile is the agent program of the place.
+fn angelia(place: &Place, name: &str) -> Result<Command> {
     let variables: serde_json::Map<_, _> = (place.variables().into_iter())
         .map(|(name, value)| (name, value.into()))
         .collect();
@@ -71,9 +69,28 @@ fn home(place: &Place, name: &str) -> Result<Vec<(OsString, OsString)>> {
     // JSON is YAML.
     let config = json!({"profiles": {"default": profile}});
     fs::write(home.join("config.yaml"), config.to_string())?;
-    let mut environment = place.bare_environment();
-    environment.push(("ANGELIA_HOME".into(), home.into()));
-    Ok(environment)
+    let mut command = ours(ANGELIA);
+    command
+        .arg(name)
+        .env_clear()
+        .envs(place.bare_environment())
+        .env("ANGELIA_HOME", home)
+        .current_dir(place.work());
+    Ok(command)
+}
+
+/// Somebody else's, in the environment of the agent program.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is compared is started here"
+)]
+fn program(place: &Place, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env_clear()
+        .envs(place.environment())
+        .current_dir(place.work());
+    command
 }
 
 /// The agent program, driven by the host itself: what is left is what the others add.
@@ -93,8 +110,8 @@ impl Direct {
             "--verbose",
             "--include-partial-messages",
         ];
-        let environment = place.environment();
-        let peer = Peer::start(&place.program, &flags, environment, &place.work())?;
+        let mut command = program(place, &place.program);
+        let peer = Peer::start(command.args(flags))?;
         Ok(Self { peer, asked: 0 })
     }
 }
@@ -128,14 +145,12 @@ pub(crate) struct Bridge {
 
 impl Bridge {
     pub(crate) fn start(place: &Place) -> Result<Self> {
-        let environment = home(place, "bridge")?;
         let flags = [
-            "bridge",
             "--native-stream",
             "--native-assistant-delta",
             "--assistant-delta",
         ];
-        let peer = Peer::start(Path::new(ANGELIA), &flags, environment, &place.work())?;
+        let peer = Peer::start(angelia(place, "bridge")?.args(flags))?;
         Ok(Self { peer, asked: 0 })
     }
 }
@@ -171,20 +186,17 @@ pub(crate) struct Acp {
 
 impl Acp {
     pub(crate) fn ours(place: &Place) -> Result<Self> {
-        let environment = home(place, "acp")?;
-        let peer = Peer::start(Path::new(ANGELIA), &["acp"], environment, &place.work())?;
+        let peer = Peer::start(&mut angelia(place, "acp")?)?;
         Self::open(peer, &place.work())
     }
 
     pub(crate) fn claude_agent_acp(place: &Place) -> Result<Self> {
         let script = "target/npm/acp-agents/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js";
         let script = programs::workspace().join(script);
-        let mut environment = place.environment();
-        let program = place.program.clone().into_os_string();
-        environment.push(("CLAUDE_CODE_EXECUTABLE".into(), program));
-        let node = PathBuf::from("node");
-        let script = script.to_string_lossy();
-        let peer = Peer::start(&node, &[&script], environment, &place.work())?;
+        let mut node = program(place, Path::new("node"));
+        node.arg(script)
+            .env("CLAUDE_CODE_EXECUTABLE", &place.program);
+        let peer = Peer::start(&mut node)?;
         Self::open(peer, &place.work())
     }
 

@@ -4,13 +4,12 @@ use std::{
     fs,
     net::SocketAddr,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
-use angelia_testkit::measure::Place;
-use anyhow::{Context as _, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use angelia_testkit::measure::{Place, Running, ours};
+use anyhow::{Result, bail};
 use serde_json::json;
 
 use crate::client::Client;
@@ -24,14 +23,13 @@ pub(crate) const PROFILE: &str = "bench";
 
 /// A running daemon; stopped when dropped.
 pub(crate) struct Daemon {
-    child: Child,
+    running: Running,
     address: SocketAddr,
     token: String,
 }
 
 impl Daemon {
     /// Serves one profile: the agent program of the place.
-    #[expect(clippy::disallowed_methods, reason = "the daemon is what is measured")]
     pub(crate) fn start(place: &Place) -> Result<Self> {
         let variables: serde_json::Map<_, _> = (place.variables().into_iter())
             .map(|(name, value)| (name, value.into()))
@@ -49,25 +47,23 @@ impl Daemon {
         // JSON is YAML.
         fs::write(home.join("config.yaml"), config.to_string())?;
         let log = fs::File::create(home.join("serve.log"))?;
-        let child = Command::new(PROGRAM)
+        let mut command = ours(PROGRAM);
+        command
             .arg("serve")
             .env_clear()
             .envs(place.bare_environment())
             .env("ANGELIA_HOME", &home)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .context("cannot start the daemon")?;
-        // From here on it is stopped whatever happens.
+            .stderr(log);
         let mut this = Self {
-            child,
+            running: Running::start(&mut command)?,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             token: String::new(),
         };
         let begun = Instant::now();
         while !this.answers(&home) {
-            if begun.elapsed() > READY || this.child.try_wait()?.is_some() {
+            if begun.elapsed() > READY || this.running.has_ended()? {
                 bail!(
                     "the daemon did not start: {}",
                     fs::read_to_string(home.join("serve.log"))?
@@ -98,24 +94,6 @@ impl Daemon {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Daemon {
-    /// As a person would stop it, so that it ends its agents.
-    fn drop(&mut self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // It may have gone already.
-            let _gone = kill_process(pid, Signal::TERM);
-        }
-        let deadline = Instant::now() + READY;
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if Instant::now() > deadline {
-                let _gone = self.child.kill();
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.running.pid()
     }
 }

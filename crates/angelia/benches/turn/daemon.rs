@@ -3,12 +3,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use angelia_testkit::measure::{Running, ours};
+use anyhow::{Result, bail};
 use serde_json::json;
 
 use crate::{Place, http::Client};
@@ -19,7 +19,7 @@ const READY: Duration = Duration::from_secs(20);
 
 /// A running daemon; stopped when dropped.
 pub(crate) struct Daemon {
-    child: Child,
+    running: Running,
     socket: PathBuf,
     /// From the start of the program to its first answer.
     pub(crate) ready: Duration,
@@ -38,7 +38,6 @@ impl Daemon {
         Self::start_with(place, &json!({"default": profile}))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the daemon is what is measured")]
     pub(crate) fn start_with(place: &Place, profiles: &serde_json::Value) -> Result<Self> {
         let home = place.angelia_home("daemon");
         fs::create_dir_all(&home)?;
@@ -47,7 +46,7 @@ impl Daemon {
         fs::write(home.join("config.yaml"), config.to_string())?;
         let log = fs::File::create(home.join("serve.log"))?;
         let socket = home.join("run/angelia.sock");
-        let mut command = Command::new(PROGRAM);
+        let mut command = ours(PROGRAM);
         command
             .arg("serve")
             .env_clear()
@@ -57,14 +56,13 @@ impl Daemon {
             .stdout(Stdio::null())
             .stderr(log);
         let begun = Instant::now();
-        let child = command.spawn().context("cannot start the daemon")?;
         let mut this = Self {
-            child,
+            running: Running::start(&mut command)?,
             socket,
             ready: Duration::ZERO,
         };
         while !answers(&this.socket) {
-            if begun.elapsed() > READY || this.child.try_wait()?.is_some() {
+            if begun.elapsed() > READY || this.running.has_ended()? {
                 bail!(
                     "the daemon did not start: {}",
                     fs::read_to_string(home.join("serve.log"))?
@@ -81,7 +79,7 @@ impl Daemon {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.running.pid()
     }
 }
 
@@ -89,22 +87,4 @@ fn answers(socket: &Path) -> bool {
     Client::connect(socket)
         .and_then(|mut client| client.is_healthy())
         .unwrap_or(false)
-}
-
-impl Drop for Daemon {
-    /// As a person would stop it, so that it ends its agents.
-    fn drop(&mut self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // It may have gone already.
-            let _gone = kill_process(pid, Signal::TERM);
-        }
-        let deadline = Instant::now() + READY;
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if Instant::now() > deadline {
-                let _gone = self.child.kill();
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
 }
