@@ -6,6 +6,7 @@ use std::{borrow::Cow, fmt, ops::Deref};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},
+    forward_to_deserialize_any,
 };
 use serde_json::value::RawValue;
 
@@ -55,9 +56,65 @@ impl<T> Default for Soft<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Soft<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&'de RawValue>::deserialize(deserializer)?;
-        Ok(Self(serde_json::from_str(raw.get()).ok()))
+        let raw = <&'de RawValue>::deserialize(deserializer)?.get();
+        // So often that an error, which is a text, would be too much.
+        if raw == "null" {
+            return Ok(Self(None));
+        }
+        Ok(Self(T::deserialize(Valid(raw)).ok()))
     }
+}
+
+/// JSON that was looked through already: a string without escapes need not be again.
+struct Valid<'de>(&'de str);
+
+impl<'de> Valid<'de> {
+    fn json(&self) -> serde_json::Deserializer<serde_json::de::StrRead<'de>> {
+        serde_json::Deserializer::from_str(self.0)
+    }
+}
+
+impl<'de> Deserializer<'de> for Valid<'de> {
+    type Error = serde_json::Error;
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self.0.strip_prefix('"').and_then(string) {
+            Some((text, _)) => visitor.visit_borrowed_str(text),
+            None => self.json().deserialize_str(visitor),
+        }
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        self.json().deserialize_any(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        self.json().deserialize_newtype_struct(name, visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        self.json().deserialize_enum(name, variants, visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char string bytes byte_buf option unit
+        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+/// A JSON string behind its first quote, and what follows it; `None` if it holds escapes.
+pub(crate) fn string(json: &str) -> Option<(&str, &str)> {
+    let (text, rest) = json.split_once('"')?;
+    (!text.contains('\\')).then_some((text, rest))
 }
 
 impl Soft<Text<'_>> {
@@ -69,5 +126,56 @@ impl Soft<Text<'_>> {
 impl<T: Copy> Soft<T> {
     pub(crate) fn get(&self) -> Option<T> {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow, default)]
+        text: Soft<Text<'a>>,
+        #[serde(default)]
+        number: Soft<u16>,
+        #[serde(borrow, default)]
+        list: Soft<Vec<Text<'a>>>,
+    }
+
+    fn read(json: &str) -> Fields<'_> {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_text_is_borrowed_unless_it_holds_escapes() {
+        let fields = read(r#"{"text": "plain", "list": ["a", "b\n"]}"#);
+        assert!(matches!(fields.text.0, Some(Text(Cow::Borrowed("plain")))));
+        let list = fields.list.0.unwrap();
+        assert_eq!((&*list[0], &*list[1]), ("a", "b\n"));
+        let fields = read(r#"{"text": "a \"quote\" \u00e9"}"#);
+        assert_eq!(fields.text.as_str(), Some("a \"quote\" é"));
+    }
+
+    #[test]
+    fn what_is_of_another_type_is_absent() {
+        for json in ["null", "1", "[]", r#"{"a": "b"}"#, "true"] {
+            let line = format!(r#"{{"text": {json}, "number": 7}}"#);
+            let fields = read(&line);
+            assert!(fields.text.0.is_none(), "{json}");
+            assert_eq!(fields.number.get(), Some(7));
+        }
+        for json in ["null", "-1", "65536", "1.5", r#""7""#] {
+            let line = format!(r#"{{"number": {json}, "text": "t"}}"#);
+            let fields = read(&line);
+            assert!(fields.number.get().is_none(), "{json}");
+            assert_eq!(fields.text.as_str(), Some("t"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_an_error() {
+        assert!(serde_json::from_str::<Fields<'_>>(r#"{"text": "a"#).is_err());
+        assert!(serde_json::from_str::<Fields<'_>>(r#"{"text": "\x"}"#).is_err());
     }
 }

@@ -1,13 +1,15 @@
 //! The shapes of the CLI's lines, as far as we look into them.
 //!
 //! Two stages: [`Head`] says what a line is, borrowing everything, and has the stream's events,
-//! of which there are the most, with it; the struct of its kind takes what else is needed. Only the hot shapes (`Head`, [`Event`]) are strict. Everywhere else a field is
-//! [`Soft`]: a value of an unexpected type counts as absent, so that no change of a detail can
-//! make a whole line unreadable. Key order is never assumed.
+//! of which there are the most, with it; the struct of its kind takes what else is needed. Only the
+//! hot shapes (`Head`, [`Event`]) are strict. Everywhere else a field is [`Soft`]: a value of an
+//! unexpected type counts as absent, so that no change of a detail can make a whole line unreadable.
+//! Key order is made use of, never assumed.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::lenient::string;
 pub(crate) use crate::lenient::{Soft, Text};
 
 /// The uuids of the user messages a line belongs to; one field or the other, or both.
@@ -19,7 +21,14 @@ pub(crate) struct Uuids<'a> {
     user_message_uuid: Soft<Text<'a>>,
 }
 
-impl Uuids<'_> {
+impl<'a> Uuids<'a> {
+    fn take(many: &mut Soft<Vec<Text<'a>>>, one: &mut Soft<Text<'a>>) -> Self {
+        Self {
+            user_message_uuids: std::mem::take(many),
+            user_message_uuid: std::mem::take(one),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.user_message_uuid.0.is_none()
             && self
@@ -42,7 +51,7 @@ pub(crate) struct Head<'a> {
     pub(crate) kind: Text<'a>,
     #[serde(borrow, default)]
     pub(crate) subtype: Option<Text<'a>>,
-    /// Of `stream_event` lines.
+    /// Of `stream_event` lines, as the next.
     #[serde(borrow, default)]
     pub(crate) event: Option<Event<'a>>,
     #[serde(borrow, default)]
@@ -52,6 +61,9 @@ pub(crate) struct Head<'a> {
 impl<'a> Head<'a> {
     /// `None`: not JSON, or nothing that says what it is.
     pub(crate) fn parse(line: &'a str) -> Option<Self> {
+        if let Some(head) = Self::from_beginning(line) {
+            return Some(head);
+        }
         if let Ok(head) = serde_json::from_str(line) {
             return Some(head);
         }
@@ -62,6 +74,24 @@ impl<'a> Head<'a> {
             subtype: head.subtype.0,
             event: None,
             parent_tool_use_id: head.parent_tool_use_id.0,
+        })
+    }
+
+    /// Of a line whose first keys say enough, as the CLI writes them: whoever knows its kind reads
+    /// all of it anyway, and notices if it is broken.
+    fn from_beginning(line: &'a str) -> Option<Self> {
+        let (kind, rest) = string(line.strip_prefix(r#"{"type":""#)?)?;
+        let subtype = match kind {
+            "assistant" | "user" | "result" | "control_request" | "control_response"
+            | "command_lifecycle" => None,
+            "system" => Some(string(rest.strip_prefix(r#","subtype":""#)?)?.0),
+            _ => return None,
+        };
+        Some(Self {
+            kind: Text(kind.into()),
+            subtype: subtype.map(|subtype| Text(subtype.into())),
+            event: None,
+            parent_tool_use_id: None,
         })
     }
 }
@@ -123,6 +153,8 @@ pub(crate) struct Abandoned<'a> {
 pub(crate) struct MessageLine<'a> {
     #[serde(borrow, default)]
     pub(crate) message: Soft<Message<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) parent_tool_use_id: Soft<Text<'a>>,
     #[serde(borrow, default)]
     pub(crate) uuid: Soft<Text<'a>>,
     #[serde(borrow, default)]
@@ -192,7 +224,9 @@ impl<'a> Content<'a> {
         let Some(raw) = raw else {
             return Self::Blocks(Vec::new());
         };
-        if let Ok(text) = serde_json::from_str(raw.get()) {
+        if raw.get().starts_with('"')
+            && let Ok(text) = serde_json::from_str(raw.get())
+        {
             return Self::Text(text);
         }
         let blocks: Vec<&'a RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
@@ -248,10 +282,7 @@ pub(crate) struct System<'a> {
 
 impl<'a> System<'a> {
     pub(crate) fn uuids(&mut self) -> Uuids<'a> {
-        Uuids {
-            user_message_uuids: std::mem::take(&mut self.user_message_uuids),
-            user_message_uuid: std::mem::take(&mut self.user_message_uuid),
-        }
+        Uuids::take(&mut self.user_message_uuids, &mut self.user_message_uuid)
     }
 }
 
@@ -326,6 +357,10 @@ pub(crate) struct RateLimitInfo<'a> {
 #[derive(Deserialize)]
 pub(crate) struct ResultLine<'a> {
     #[serde(borrow, default)]
+    user_message_uuids: Soft<Vec<Text<'a>>>,
+    #[serde(borrow, default)]
+    user_message_uuid: Soft<Text<'a>>,
+    #[serde(borrow, default)]
     pub(crate) subtype: Soft<Text<'a>>,
     #[serde(default)]
     pub(crate) is_error: Soft<bool>,
@@ -355,6 +390,12 @@ pub(crate) struct ResultLine<'a> {
     pub(crate) model_usage_since_last_result: Soft<ModelUsages>,
     #[serde(default)]
     pub(crate) total_cost_usd: Soft<f64>,
+}
+
+impl<'a> ResultLine<'a> {
+    pub(crate) fn uuids(&mut self) -> Uuids<'a> {
+        Uuids::take(&mut self.user_message_uuids, &mut self.user_message_uuid)
+    }
 }
 
 #[derive(Deserialize)]

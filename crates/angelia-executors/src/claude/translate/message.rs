@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::{Running, Translator, event, native, native_raw, turn::ApiError};
 use crate::claude::{
-    protocol::incoming::{Block, Content, Head, MessageLine, SYNTHETIC, Soft, Uuids},
+    protocol::incoming::{Block, Content, MessageLine, SYNTHETIC, Soft, Uuids},
     tool::{self, Input},
 };
 
@@ -31,8 +31,12 @@ impl Translator {
         if turn.confirmed {
             return;
         }
-        let uuids: Uuids<'_> = serde_json::from_str(line).unwrap_or_default();
-        if turn.is_named_in(&uuids) {
+        self.see_named(&serde_json::from_str(line).unwrap_or_default(), out);
+    }
+
+    pub(super) fn see_named(&mut self, uuids: &Uuids<'_>, out: &mut Vec<Emitted>) {
+        let turn = self.turn.as_ref().filter(|turn| !turn.confirmed);
+        if turn.is_some_and(|turn| turn.is_named_in(uuids)) {
             self.confirm(out);
         }
     }
@@ -50,10 +54,11 @@ impl Translator {
         }
     }
 
-    pub(super) fn assistant(&mut self, head: &Head<'_>, line: &str, out: &mut Vec<Emitted>) {
+    pub(super) fn assistant(&mut self, line: &str, out: &mut Vec<Emitted>) {
         let parsed = serde_json::from_str::<MessageLine<'_>>(line);
         let Ok(MessageLine {
             message: Soft(Some(message)),
+            parent_tool_use_id,
             timestamp,
             error,
             api_error_status,
@@ -69,7 +74,7 @@ impl Translator {
         };
         turn.see_time(timestamp.as_str());
         let content = Content::parse(message.content);
-        if let Some(parent) = head.parent_tool_use_id.as_deref() {
+        if let Some(parent) = parent_tool_use_id.as_str() {
             return self.subagent(parent, content, line, out);
         }
         if let Some(error) = error.as_str() {
@@ -177,7 +182,7 @@ impl Translator {
         }
     }
 
-    pub(super) fn user(&mut self, head: &Head<'_>, line: &str, out: &mut Vec<Emitted>) {
+    pub(super) fn user(&mut self, line: &str, out: &mut Vec<Emitted>) {
         let Ok(parsed) = serde_json::from_str::<MessageLine<'_>>(line) else {
             return native("user", line, out);
         };
@@ -198,7 +203,7 @@ impl Translator {
             return native("user", line, out);
         };
         turn.see_time(parsed.timestamp.as_str());
-        let main = head.parent_tool_use_id.is_none();
+        let main = parsed.parent_tool_use_id.0.is_none();
         let mut words = matches!(content, Content::Text(_));
         if let Content::Blocks(blocks) = &content {
             for (raw, block) in blocks {

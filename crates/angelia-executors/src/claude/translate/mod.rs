@@ -227,8 +227,8 @@ impl Translator {
         };
         match &*head.kind {
             "stream_event" => self.stream_event(&head, text, out),
-            "assistant" => self.assistant(&head, text, out),
-            "user" => self.user(&head, text, out),
+            "assistant" => self.assistant(text, out),
+            "user" => self.user(text, out),
             "system" => return self.system(&head, text, out),
             "result" => return self.result(text, out),
             "control_request" => return self.control_request(text, out),

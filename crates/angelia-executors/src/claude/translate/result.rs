@@ -26,13 +26,13 @@ const DIAGNOSTIC: &str = "[ede_diagnostic]";
 
 impl Translator {
     pub(super) fn result(&mut self, line: &str, out: &mut Vec<Emitted>) -> Option<Signal> {
-        let Ok(result) = serde_json::from_str::<ResultLine<'_>>(line) else {
+        let Ok(mut result) = serde_json::from_str::<ResultLine<'_>>(line) else {
             native("result", line, out);
             return None;
         };
         let spent = self.ledger.advance(&result);
         let running = std::mem::replace(&mut self.running, Running::Nothing);
-        let uuids: Uuids<'_> = serde_json::from_str(line).unwrap_or_default();
+        let uuids = result.uuids();
         let bound =
             (self.turn.as_ref()).is_some_and(|turn| is_bound(turn, &result, &uuids, running));
         let Some(turn) = self.turn.as_mut().filter(|_| bound) else {

@@ -44,7 +44,7 @@ impl Translator {
         };
         match subtype {
             "init" => self.init(&mut parsed, out),
-            "status" => self.status(&parsed, line, out),
+            "status" => self.status(&mut parsed, line, out),
             "api_retry" => return self.retrying(&parsed, out),
             "compact_boundary" => {
                 let data = parsed.compact_metadata.0.as_ref();
@@ -126,11 +126,11 @@ impl Translator {
         event(EventKind::Started(started), out);
     }
 
-    fn status(&mut self, parsed: &System<'_>, line: &str, out: &mut Vec<Emitted>) {
+    fn status(&mut self, parsed: &mut System<'_>, line: &str, out: &mut Vec<Emitted>) {
         match (parsed.status.as_str(), parsed.compact_result.as_str()) {
             (Some("requesting"), _) => {
                 self.tasks.requesting();
-                self.see_uuids(line, out);
+                self.see_named(&parsed.uuids(), out);
             }
             (Some("compacting"), _) => {
                 notice(
