@@ -92,9 +92,11 @@ impl StreamAgent {
                         ended = self.translate_until(&mut batch, ends_with_words);
                         has_spoken = ends_with_words(&batch);
                         if has_spoken {
-                            // They are on their way before the rest of what was read is looked at.
+                            // They are on their way before the rest of what was read is looked at,
+                            // and whoever waits for them gets the processor, if this is the one.
                             io.events.send(std::mem::take(&mut batch)).await;
                             yield_now().await;
+                            std::thread::yield_now();
                         }
                     }
                     ended = ended.or_else(|| self.translate(&mut batch));
