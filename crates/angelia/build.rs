@@ -29,9 +29,11 @@ fn main() {
     if variable("PROFILE") != "release" {
         return;
     }
-    let script = Path::new(&variable("CARGO_MANIFEST_DIR")).join("layout.ld");
+    // A copy, because cargo knows its own folder again when the workspace has moved.
+    let folder = PathBuf::from(variable("OUT_DIR"));
+    let script = folder.join("layout.ld");
     let arguments = ["-T".to_owned(), script.display().to_string()];
-    if links_with(&arguments) {
+    if fs::copy("layout.ld", &script).is_ok() && links_with(&folder, &arguments) {
         for argument in arguments {
             println!("cargo::rustc-link-arg-bins={argument}");
         }
@@ -45,8 +47,7 @@ fn main() {
 const LLD: &str = "-Clink-arg=-Wl,--symbol-ordering-file=/dev/null";
 
 /// Tries it on the smallest program there is, with everything else as it will be.
-fn links_with(arguments: &[String]) -> bool {
-    let folder = PathBuf::from(variable("OUT_DIR"));
+fn links_with(folder: &Path, arguments: &[String]) -> bool {
     let source = folder.join("smallest.rs");
     if fs::write(&source, "fn main() {}\n").is_err() {
         return false;

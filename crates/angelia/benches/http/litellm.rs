@@ -4,14 +4,14 @@
 use std::{
     fs,
     net::{SocketAddr, TcpListener},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use angelia_testkit::{
     isolated::Isolated,
     measure::{
-        Place, processor,
+        Place, Running, processor,
         report::{self, Series},
     },
     model_server::ModelServer,
@@ -29,9 +29,9 @@ const READY: Duration = Duration::from_mins(2);
 const TURNS: u32 = 40;
 const KEY: &str = "sk-benchmark-of-angelia-0123456789abcdef";
 
-/// A running proxy; killed when dropped.
+/// A running proxy.
 struct Proxy {
-    child: Child,
+    running: Running,
     address: SocketAddr,
     /// From the start of the program to its first answer.
     ready: Duration,
@@ -58,7 +58,8 @@ impl Proxy {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let log = fs::File::create(home.root().join("litellm.log"))?;
         let begun = Instant::now();
-        let child = Command::new(&program)
+        let mut command = Command::new(&program);
+        command
             .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
             .arg("--config")
             .arg(&config)
@@ -71,17 +72,15 @@ impl Proxy {
             .env("LITELLM_MASTER_KEY", KEY)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .context("cannot start LiteLLM")?;
+            .stderr(log);
         let mut this = Self {
-            child,
+            running: Running::start(&mut command)?,
             address,
             ready: Duration::ZERO,
             home,
         };
         while !this.answers() {
-            if begun.elapsed() > READY || this.child.try_wait()?.is_some() {
+            if begun.elapsed() > READY || this.running.has_ended()? {
                 let log = this.home.root().join("litellm.log");
                 bail!("LiteLLM did not start: {}", fs::read_to_string(log)?);
             }
@@ -95,13 +94,6 @@ impl Proxy {
         Client::connect(self.address, KEY)
             .and_then(|mut client| client.ask("GET", "/health/liveliness", ""))
             .is_ok_and(|status| status == 200)
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _gone = self.child.wait();
     }
 }
 
@@ -147,7 +139,7 @@ pub(crate) fn measure(rounds: u32) -> Result<()> {
     report::line(&format!(
         "LiteLLM was ready after {:.1} s and holds {:.0} MB; angelia holds {:.0} MB",
         proxy.ready.as_secs_f64(),
-        processor::resident_megabytes(proxy.child.id())?,
+        processor::resident_megabytes(proxy.running.pid())?,
         processor::resident_megabytes(daemon.pid())?,
     ));
     Ok(())

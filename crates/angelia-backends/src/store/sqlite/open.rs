@@ -92,14 +92,16 @@ pub(super) fn writable(path: &Path) -> Result<Connection, OpenError> {
 
 /// A further connection to a file that [`writable`] has prepared.
 pub(super) fn readable(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = connect(path, OpenFlags::empty())?;
+    let connection = existing(path)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }
 
 /// A further connection that may write.
 pub(super) fn existing(path: &Path) -> rusqlite::Result<Connection> {
-    connect(path, OpenFlags::empty())
+    let connection = connect(path, OpenFlags::empty())?;
+    connection.pragma_update(None, "cache_size", CACHE)?;
+    Ok(connection)
 }
 
 fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
@@ -107,7 +109,6 @@ fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection.pragma_update(None, "cache_size", CACHE)?;
     // Else statements are planned anew for every value they are given.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
@@ -116,6 +117,7 @@ fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
 fn prepare(connection: &mut Connection) -> Result<(), MigrateError> {
     // In a transaction, so as not to look at the half of what another process is creating.
     let version = migrations::check(&*connection.transaction()?)?;
+    connection.pragma_update(None, "cache_size", CACHE)?;
     // A commit survives the death of the process; only power loss may cost the last ones.
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "journal_mode", "wal")?;

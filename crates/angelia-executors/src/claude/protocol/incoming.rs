@@ -59,7 +59,8 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// `None`: not JSON, or nothing that says what it is.
+    /// `None`: not JSON, or nothing that says what it is. What says it at once may be broken
+    /// further on.
     pub(crate) fn parse(line: &'a str) -> Option<Self> {
         if let Some(head) = Self::from_beginning(line) {
             return Some(head);
@@ -152,6 +153,10 @@ pub(crate) struct Abandoned<'a> {
 #[derive(Deserialize)]
 pub(crate) struct MessageLine<'a> {
     #[serde(borrow, default)]
+    user_message_uuids: Soft<Vec<Text<'a>>>,
+    #[serde(borrow, default)]
+    user_message_uuid: Soft<Text<'a>>,
+    #[serde(borrow, default)]
     pub(crate) message: Soft<Message<'a>>,
     #[serde(borrow, default)]
     pub(crate) parent_tool_use_id: Soft<Text<'a>>,
@@ -171,6 +176,12 @@ pub(crate) struct MessageLine<'a> {
     pub(crate) is_synthetic: Soft<bool>,
     #[serde(borrow, default)]
     pub(crate) tool_use_result: Option<&'a RawValue>,
+}
+
+impl<'a> MessageLine<'a> {
+    pub(crate) fn uuids(&mut self) -> Uuids<'a> {
+        Uuids::take(&mut self.user_message_uuids, &mut self.user_message_uuid)
+    }
 }
 
 #[derive(Deserialize)]

@@ -100,8 +100,8 @@ impl Translator {
 
     /// What becomes of a message that was written with a uuid.
     pub(super) fn lifecycle(&mut self, line: &str, out: &mut Vec<Emitted>) -> Option<Signal> {
-        self.says_lifecycle = true;
         let parsed = serde_json::from_str::<Lifecycle<'_>>(line).ok();
+        self.says_lifecycle |= parsed.is_some();
         let parts = parsed
             .as_ref()
             .and_then(|parsed| Some((parsed.command_uuid.as_str()?, parsed.state.as_str()?)));

@@ -55,8 +55,11 @@ impl Translator {
     }
 
     pub(super) fn assistant(&mut self, line: &str, out: &mut Vec<Emitted>) {
-        let parsed = serde_json::from_str::<MessageLine<'_>>(line);
-        let Ok(MessageLine {
+        let Ok(mut parsed) = serde_json::from_str::<MessageLine<'_>>(line) else {
+            return native("assistant", line, out);
+        };
+        let uuids = parsed.uuids();
+        let MessageLine {
             message: Soft(Some(message)),
             parent_tool_use_id,
             timestamp,
@@ -64,11 +67,11 @@ impl Translator {
             api_error_status,
             api_error,
             ..
-        }) = parsed
+        } = parsed
         else {
             return native("assistant", line, out);
         };
-        self.see_uuids(line, out);
+        self.see_named(&uuids, out);
         let Some(turn) = self.ours() else {
             return native("assistant", line, out);
         };
