@@ -1,6 +1,6 @@
 //! Benchmarks by name. Each prints its own table, with a baseline of the same minute beside it.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
 
@@ -27,7 +27,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     if let Err(error) = setup::peers() {
         eprintln!("without what only benchmarks run beside us: {error:#}");
     }
-    let bench = ["bench", "--package", "angelia", "--bench", name, "--"];
-    succeed(cargo().args(bench).args(rest))?;
+    succeed(command(name).args(rest))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is said behind it is for the benchmark.
+pub(crate) fn command(name: &str) -> Command {
+    let mut command = cargo();
+    command.args(["bench", "--package", "angelia", "--bench", name, "--"]);
+    command
 }

@@ -16,10 +16,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::{
-    program::{cargo, succeed},
-    setup,
-};
+use crate::{bench, program::succeed, setup};
 
 /// What is needed most comes first: a process for one host is smaller than a daemon.
 const SEEN_IN: [(&str, &[&str]); 2] = [
@@ -40,8 +37,8 @@ pub(crate) fn run() -> Result<ExitCode> {
     fs::create_dir_all(&folder)?;
     let map = folder.join("map");
     let mut functions = Vec::new();
-    for (bench, arguments) in SEEN_IN {
-        let seen = folder.join(bench);
+    for (name, arguments) in SEEN_IN {
+        let seen = folder.join(name);
         if seen.exists() {
             fs::remove_dir_all(&seen)?;
         }
@@ -50,11 +47,10 @@ pub(crate) fn run() -> Result<ExitCode> {
             "valgrind --tool=callgrind --demangle=no --callgrind-out-file={}/%p",
             seen.display()
         );
-        let bench = ["bench", "--package", "angelia", "--bench", bench, "--"];
-        let mut command = cargo();
-        command.args(bench).args(arguments);
+        let mut command = bench::command(name);
         // What it measures is callgrind.
         command
+            .args(arguments)
             .stdout(Stdio::null())
             .env("ANGELIA_BENCH_UNDER", under)
             .env("ANGELIA_LINK_MAP", &map);

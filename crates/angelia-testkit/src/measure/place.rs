@@ -3,11 +3,16 @@
 
 use std::{
     ffi::OsString,
+    fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
-use crate::isolated::Isolated;
 use anyhow::Result;
+use serde_json::{Map, Value, json};
+
+use super::ours;
+use crate::isolated::Isolated;
 
 /// Where and as whom an agent program runs.
 #[derive(Debug)]
@@ -58,5 +63,29 @@ impl Place {
     /// A folder of this name for one of our own processes.
     pub fn angelia_home(&self, name: &str) -> PathBuf {
         self.isolated.root().join(name)
+    }
+
+    /// The agent program as a profile of ours, with so many processes kept waiting.
+    pub fn profile(&self, warm: u32) -> Value {
+        let variables = self.variables().into_iter();
+        let variables: Map<_, _> = variables
+            .map(|(name, value)| (name, value.into()))
+            .collect();
+        json!({"executor": "claude", "binary": self.program, "cwd": self.work(),
+            "trust": "off", "env": variables, "warm": warm})
+    }
+
+    /// Our own program in the home of this name, configured like this.
+    pub fn angelia(&self, program: &str, name: &str, config: &Value) -> Result<Command> {
+        let home = self.angelia_home(name);
+        fs::create_dir_all(&home)?;
+        // JSON is YAML.
+        fs::write(home.join("config.yaml"), config.to_string())?;
+        let mut command = ours(program);
+        command
+            .env_clear()
+            .envs(self.bare_environment())
+            .env("ANGELIA_HOME", home);
+        Ok(command)
     }
 }

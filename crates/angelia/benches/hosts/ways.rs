@@ -1,12 +1,9 @@
 //! The ways of a host to an agent: none between them, our bridge, our ACP, and the adapter that
 //! people use today.
 
-use std::{fs, path::Path, process::Command, time::Instant};
+use std::{path::Path, process::Command, time::Instant};
 
-use angelia_testkit::{
-    measure::{Place, ours},
-    programs,
-};
+use angelia_testkit::{measure::Place, programs};
 use anyhow::{Context as _, Result, ensure};
 use memchr::memmem;
 use serde_json::{Value, json};
@@ -59,23 +56,9 @@ fn has(line: &[u8], sign: &str) -> bool {
 
 /// One of our commands, in a home of its own whose one profile is the agent program of the place.
 fn angelia(place: &Place, name: &str) -> Result<Command> {
-    let variables: serde_json::Map<_, _> = (place.variables().into_iter())
-        .map(|(name, value)| (name, value.into()))
-        .collect();
-    let profile = json!({"executor": "claude", "binary": place.program, "cwd": place.work(),
-        "trust": "off", "env": variables, "warm": 0});
-    let home = place.angelia_home(name);
-    fs::create_dir_all(&home)?;
-    // JSON is YAML.
-    let config = json!({"profiles": {"default": profile}});
-    fs::write(home.join("config.yaml"), config.to_string())?;
-    let mut command = ours(ANGELIA);
-    command
-        .arg(name)
-        .env_clear()
-        .envs(place.bare_environment())
-        .env("ANGELIA_HOME", home)
-        .current_dir(place.work());
+    let config = json!({"profiles": {"default": place.profile(0)}});
+    let mut command = place.angelia(ANGELIA, name, &config)?;
+    command.arg(name).current_dir(place.work());
     Ok(command)
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_testkit::measure::{Place, Running, ours};
+use angelia_testkit::measure::{Place, Running};
 use anyhow::{Result, bail};
 use serde_json::json;
 
@@ -31,28 +31,17 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Serves one profile: the agent program of the place.
     pub(crate) fn start(place: &Place) -> Result<Self> {
-        let variables: serde_json::Map<_, _> = (place.variables().into_iter())
-            .map(|(name, value)| (name, value.into()))
-            .collect();
-        let profile = json!({"executor": "claude", "binary": place.program, "cwd": place.work(),
-            "trust": "off", "env": variables, "warm": 0});
         let config = json!({
             "listen": "127.0.0.1:0",
-            "profiles": {PROFILE: profile},
+            "profiles": {PROFILE: place.profile(0)},
             "http": {"agent_mode": true},
             "sessions": {"max_live": 128},
         });
+        let mut command = place.angelia(PROGRAM, "daemon", &config)?;
         let home = place.angelia_home("daemon");
-        fs::create_dir_all(&home)?;
-        // JSON is YAML.
-        fs::write(home.join("config.yaml"), config.to_string())?;
         let log = fs::File::create(home.join("serve.log"))?;
-        let mut command = ours(PROGRAM);
         command
             .arg("serve")
-            .env_clear()
-            .envs(place.bare_environment())
-            .env("ANGELIA_HOME", &home)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use angelia_testkit::measure::{Running, ours};
+use angelia_testkit::measure::Running;
 use anyhow::{Result, bail};
 use serde_json::json;
 
@@ -28,30 +28,17 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Serves one profile: the agent program of the place, with `warm` processes kept waiting.
     pub(crate) fn start(place: &Place, warm: u32) -> Result<Self> {
-        let variables: serde_json::Map<_, _> = place
-            .variables()
-            .into_iter()
-            .map(|(name, value)| (name, value.into()))
-            .collect();
-        let profile = json!({"executor": "claude", "binary": place.program, "cwd": place.work(),
-            "trust": "off", "env": variables, "warm": warm});
-        Self::start_with(place, &json!({"default": profile}))
+        Self::start_with(place, &json!({"default": place.profile(warm)}))
     }
 
     pub(crate) fn start_with(place: &Place, profiles: &serde_json::Value) -> Result<Self> {
-        let home = place.angelia_home("daemon");
-        fs::create_dir_all(&home)?;
         let config = json!({"listen": "127.0.0.1:0", "profiles": profiles});
-        // JSON is YAML.
-        fs::write(home.join("config.yaml"), config.to_string())?;
+        let mut command = place.angelia(PROGRAM, "daemon", &config)?;
+        let home = place.angelia_home("daemon");
         let log = fs::File::create(home.join("serve.log"))?;
         let socket = home.join("run/angelia.sock");
-        let mut command = ours(PROGRAM);
         command
             .arg("serve")
-            .env_clear()
-            .envs(place.bare_environment())
-            .env("ANGELIA_HOME", &home)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
