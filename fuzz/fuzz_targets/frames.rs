@@ -2,10 +2,7 @@
 
 #![no_main]
 
-#[expect(
-    dead_code,
-    reason = "shared with the property tests, which use all of it"
-)]
+#[expect(dead_code, reason = "shared with the property tests, which use all of it")]
 #[path = "../../crates/angelia-wire/tests/wire/invariants/mod.rs"]
 mod invariants;
 

@@ -24,10 +24,7 @@ libfuzzer_sys::fuzz_target!(|data: &str| {
     match parse(text) {
         Ok(reading) => {
             let decision = reading.rules.decide(&seen);
-            assert!(
-                decision.line.is_some() || decision.print.is_some(),
-                "nothing is lost"
-            );
+            assert!(decision.line.is_some() || decision.print.is_some(), "nothing is lost");
         }
         Err(remark) => assert!(remark.line >= 1 && !remark.what.is_empty()),
     }

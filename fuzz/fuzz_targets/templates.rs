@@ -11,10 +11,7 @@ libfuzzer_sys::fuzz_target!(|data: &str| {
     let mut parts = data.splitn(3, '\0');
     let mut next = || parts.next().unwrap_or_default();
     let (template, text, from) = (next(), next(), next());
-    let at = data
-        .bytes()
-        .fold(0_i64, |at, byte| at.wrapping_mul(257) ^ i64::from(byte))
-        >> 24;
+    let at = data.bytes().fold(0_i64, |at, byte| at.wrapping_mul(257) ^ i64::from(byte)) >> 24;
     let seen = |from: &str, text: &str| Seen {
         id: "1".into(),
         from: from.into(),

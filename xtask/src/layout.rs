@@ -19,10 +19,8 @@ use anyhow::{Context as _, Result, ensure};
 use crate::{bench, program::succeed, setup};
 
 /// What is needed most comes first: a process for one host is smaller than a daemon.
-const SEEN_IN: [(&str, &[&str]); 2] = [
-    ("hosts", &["--rounds", "1"]),
-    ("http", &["--rounds", "1", "--only", "fake"]),
-];
+const SEEN_IN: [(&str, &[&str]); 2] =
+    [("hosts", &["--rounds", "1"]), ("http", &["--rounds", "1", "--only", "fake"])];
 
 const SCRIPT: &str = "crates/angelia/layout.ld";
 
@@ -30,10 +28,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     setup::run()?;
     let folder = crate::root().join("target/layout");
     let is_plain = !folder.display().to_string().contains([' ', ',']);
-    ensure!(
-        is_plain,
-        "the path of the workspace must have no space and no comma"
-    );
+    ensure!(is_plain, "the path of the workspace must have no space and no comma");
     fs::create_dir_all(&folder)?;
     let map = folder.join("map");
     let mut functions = Vec::new();
@@ -125,10 +120,7 @@ fn rules(functions: &[String], map: &str) -> Vec<String> {
     }
     let mut known = HashSet::new();
     let all = functions.iter().filter_map(|name| places.get(&**name));
-    all.flatten()
-        .filter(|rule| known.insert(*rule))
-        .cloned()
-        .collect()
+    all.flatten().filter(|rule| known.insert(*rule)).cloned().collect()
 }
 
 /// The objects of the same crate, in whatever build.

@@ -10,10 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place xtask starts programs"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place xtask starts programs")]
     let mut command = Command::new(program);
     command.current_dir(crate::root()).stdin(Stdio::null());
     command
@@ -27,9 +24,7 @@ pub(crate) fn cargo() -> Command {
 /// Runs to the end with its output shown; an error unless it succeeds.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let shown = show(command);
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{shown}`"))?;
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
     if !status.success() {
         bail!("`{shown}` failed ({status})");
     }
@@ -39,11 +34,9 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
 /// Its output without the final newline; `None` when there is no such program or it fails.
 pub(crate) fn output(command: &mut Command) -> Result<Option<String>> {
     match command.stderr(Stdio::null()).output() {
-        Ok(output) if output.status.success() => Ok(Some(
-            String::from_utf8_lossy(&output.stdout)
-                .trim_end()
-                .to_owned(),
-        )),
+        Ok(output) if output.status.success() => {
+            Ok(Some(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()))
+        }
         Ok(_) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot start `{}`", show(command))),

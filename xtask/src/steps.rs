@@ -27,11 +27,7 @@ impl Steps {
             Some(failure) => eprintln!("── {name}: FAILED, {seconds:.1} s: {failure}\n"),
         }
         let succeeded = failure.is_none();
-        self.done.push(Step {
-            name,
-            seconds,
-            failure,
-        });
+        self.done.push(Step { name, seconds, failure });
         succeeded
     }
 

@@ -21,14 +21,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     }
     steps.run("fmt", || succeed(cargo().args(["fmt", "--all", "--check"])));
     steps.run("clippy", || {
-        let clippy = [
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ];
+        let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         succeed(cargo().args(clippy))
     });
     steps.run("tidy", || {
@@ -42,9 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         Ok(())
     });
     if let Some(mut runner) = runner {
-        steps.run("tests", || {
-            succeed(runner.arg("--workspace").args(arguments))
-        });
+        steps.run("tests", || succeed(runner.arg("--workspace").args(arguments)));
     }
     Ok(steps.close())
 }
@@ -60,14 +51,7 @@ fn find_runner() -> Result<Command> {
     let own = tools.join("bin/cargo-nextest");
     if !own.is_file() {
         eprintln!("cargo-nextest is not installed: building it into target/tools, once");
-        let install = [
-            "install",
-            "cargo-nextest",
-            "--locked",
-            "--version",
-            NEXTEST,
-            "--root",
-        ];
+        let install = ["install", "cargo-nextest", "--locked", "--version", NEXTEST, "--root"];
         if let Err(error) = succeed(cargo().args(install).arg(&tools)) {
             eprintln!("{error:#}; going on with cargo test");
             let mut runner = cargo();

@@ -53,10 +53,7 @@ impl SqliteDeliveries {
             connection.execute_batch(SCHEMA)
         };
         prepare().map_err(|error| failed(&error))?;
-        Ok(Self {
-            path: path.to_owned(),
-            connection: Arc::new(Mutex::new(connection)),
-        })
+        Ok(Self { path: path.to_owned(), connection: Arc::new(Mutex::new(connection)) })
     }
 
     /// The disk is waited for on a thread made for waiting.
@@ -67,10 +64,7 @@ impl SqliteDeliveries {
         let this = self.clone();
         Box::pin(async move {
             let acting = tokio::task::spawn_blocking(move || {
-                let connection = this
-                    .connection
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
+                let connection = this.connection.lock().unwrap_or_else(PoisonError::into_inner);
                 act(&connection).map_err(|error| trouble(&this.path, &error))
             });
             acting.await.unwrap_or_else(|error| {
@@ -120,10 +114,7 @@ impl Deliveries for SqliteDeliveries {
         let id = id.to_owned();
         self.with(move |connection| {
             let sql = format!("SELECT {COLUMNS} FROM deliveries WHERE id = ?");
-            connection
-                .prepare_cached(&sql)?
-                .query_row([id], delivery)
-                .optional()
+            connection.prepare_cached(&sql)?.query_row([id], delivery).optional()
         })
     }
 
@@ -133,10 +124,7 @@ impl Deliveries for SqliteDeliveries {
                 "SELECT {COLUMNS} FROM deliveries WHERE state IN ('pending', 'attempting')
                  ORDER BY created_at, id"
             );
-            connection
-                .prepare_cached(&sql)?
-                .query_map([], delivery)?
-                .collect()
+            connection.prepare_cached(&sql)?.query_map([], delivery)?.collect()
         })
     }
 
@@ -146,10 +134,7 @@ impl Deliveries for SqliteDeliveries {
                 "SELECT {COLUMNS} FROM deliveries ORDER BY created_at DESC, id DESC LIMIT ?"
             );
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            connection
-                .prepare_cached(&sql)?
-                .query_map([limit], delivery)?
-                .collect()
+            connection.prepare_cached(&sql)?.query_map([limit], delivery)?.collect()
         })
     }
 
@@ -157,9 +142,7 @@ impl Deliveries for SqliteDeliveries {
         self.with(move |connection| {
             let sql = "DELETE FROM deliveries
                        WHERE created_at < ? AND state IN ('delivered', 'failed')";
-            connection
-                .prepare_cached(sql)?
-                .execute([before.as_microsecond()])
+            connection.prepare_cached(sql)?.execute([before.as_microsecond()])
         })
     }
 }
@@ -183,19 +166,13 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     let text = |column: usize| row.get::<_, String>(column);
     let (attempts, may_repeat) = (row.get(5)?, row.get(6)?);
     let state = match text(4)?.as_str() {
-        "attempting" => DeliveryState::Attempting {
-            attempts,
-            may_repeat,
-        },
+        "attempting" => DeliveryState::Attempting { attempts, may_repeat },
         "delivered" => DeliveryState::Delivered { attempts },
         "failed" => DeliveryState::Failed {
             attempts,
             error: row.get::<_, Option<String>>(7)?.unwrap_or_default().into(),
         },
-        _ => DeliveryState::Pending {
-            attempts,
-            may_repeat,
-        },
+        _ => DeliveryState::Pending { attempts, may_repeat },
     };
     Ok(Delivery {
         id: text(0)?.into(),
@@ -207,9 +184,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
 }
 
 fn trouble(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Failed {
-        message: format!("cannot use {}: {error}", path.display()),
-    }
+    StoreError::Failed { message: format!("cannot use {}: {error}", path.display()) }
 }
 
 #[cfg(test)]
@@ -234,15 +209,9 @@ mod tests {
         for (id, second) in [("b", 2), ("a", 1), ("c", 3)] {
             ledger.add(&new(id, second)).await.unwrap();
         }
-        let attempting = DeliveryState::Attempting {
-            attempts: 1,
-            may_repeat: false,
-        };
+        let attempting = DeliveryState::Attempting { attempts: 1, may_repeat: false };
         ledger.set("a", &attempting).await.unwrap();
-        ledger
-            .set("b", &DeliveryState::Delivered { attempts: 1 })
-            .await
-            .unwrap();
+        ledger.set("b", &DeliveryState::Delivered { attempts: 1 }).await.unwrap();
         // A late word about something that is over, and a second beginning, change nothing.
         ledger.set("b", &attempting).await.unwrap();
         ledger.add(&new("b", 9)).await.unwrap();
@@ -250,15 +219,9 @@ mod tests {
 
         let ledger = SqliteDeliveries::open(&path).unwrap();
         let open = ledger.open().await.unwrap();
-        let open: Vec<_> = open
-            .iter()
-            .map(|one| (&*one.id, one.state.may_repeat()))
-            .collect();
+        let open: Vec<_> = open.iter().map(|one| (&*one.id, one.state.may_repeat())).collect();
         assert_eq!(open, [("a", true), ("c", false)]);
-        let failed = DeliveryState::Failed {
-            attempts: 3,
-            error: "gone".into(),
-        };
+        let failed = DeliveryState::Failed { attempts: 3, error: "gone".into() };
         ledger.set("c", &failed).await.unwrap();
         assert_eq!(ledger.get("c").await.unwrap().unwrap().state, failed);
         assert_eq!(ledger.list(2).await.unwrap().len(), 2);

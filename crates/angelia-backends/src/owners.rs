@@ -32,18 +32,14 @@ pub struct EnterError {
 
 impl Owners {
     pub fn new(folder: impl AsRef<Path>) -> Self {
-        Self {
-            folder: folder.as_ref().into(),
-        }
+        Self { folder: folder.as_ref().into() }
     }
 
     /// Records this process as an owner under a fresh id, until the returned value is dropped or
     /// the process ends. `command` is what people are told: `run`, `serve` …
     pub fn enter(&self, command: &str) -> Result<OwnerLock, EnterError> {
-        self.try_enter(command).map_err(|source| EnterError {
-            folder: self.folder.to_path_buf(),
-            source,
-        })
+        self.try_enter(command)
+            .map_err(|source| EnterError { folder: self.folder.to_path_buf(), source })
     }
 
     /// Is the process of this owner id still running? What cannot be found out counts as alive,
@@ -67,10 +63,7 @@ impl Owners {
     pub fn holder(&self, id: &str) -> Option<Holder> {
         let text = fs::read_to_string(self.file(id)?).ok()?;
         let (pid, command) = text.split_once('\n')?;
-        Some(Holder {
-            pid: pid.parse().ok()?,
-            command: command.trim_end().to_owned(),
-        })
+        Some(Holder { pid: pid.parse().ok()?, command: command.trim_end().to_owned() })
     }
 
     fn try_enter(&self, command: &str) -> io::Result<OwnerLock> {
@@ -83,22 +76,14 @@ impl Owners {
         loop {
             let id = Uuid::new_v4().simple().to_string();
             let path = self.folder.join(&id);
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&path)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
             file.lock()?;
             // Somebody tidying up may have seen the file before it was locked.
             if !path.try_exists()? {
                 continue;
             }
             write!(file, "{}\n{command}\n", std::process::id())?;
-            return Ok(OwnerLock {
-                id,
-                path,
-                _file: file,
-                owners: self.clone(),
-            });
+            return Ok(OwnerLock { id, path, _file: file, owners: self.clone() });
         }
     }
 
@@ -166,10 +151,7 @@ mod tests {
         assert!(owners.is_alive(one.id()) && owners.is_alive(two.id()));
         assert_eq!(
             owners.holder(one.id()),
-            Some(Holder {
-                pid: std::process::id(),
-                command: "serve".into()
-            })
+            Some(Holder { pid: std::process::id(), command: "serve".into() })
         );
 
         let gone = one.id().to_owned();

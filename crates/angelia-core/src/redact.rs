@@ -40,10 +40,8 @@ impl Redactor {
         lines.retain(|line| line.len() >= SHORTEST_KNOWN);
         let longest = lines.iter().map(String::len).max();
         let known = longest.and_then(|longest| {
-            let values = AhoCorasick::builder()
-                .match_kind(MatchKind::LeftmostLongest)
-                .build(&lines)
-                .ok()?;
+            let values =
+                AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&lines).ok()?;
             Some(Arc::new(Known { values, longest }))
         });
         Self { known }
@@ -59,11 +57,7 @@ impl Redactor {
         for line in text.split_inclusive('\n') {
             stream.line(line, &mut out);
         }
-        if out == text {
-            Cow::Borrowed(text)
-        } else {
-            Cow::Owned(out)
-        }
+        if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
     }
 
     /// For text that comes in pieces.
@@ -74,10 +68,7 @@ impl Redactor {
     /// Cheap, and right when it says yes: nothing in there can be a secret.
     fn is_clean(&self, text: &str) -> bool {
         ShapeSet::none_in(text)
-            && self
-                .known
-                .as_ref()
-                .is_none_or(|known| !known.values.is_match(text))
+            && self.known.as_ref().is_none_or(|known| !known.values.is_match(text))
     }
 
     fn longest_known(&self) -> usize {
@@ -134,11 +125,7 @@ impl Secrets {
         for secret in self.0.iter().cloned().chain(std::iter::once(end)) {
             if start < secret.start {
                 find(&text[start..secret.start], &mut found);
-                new.extend(
-                    found
-                        .drain(..)
-                        .map(|hit| start + hit.start..start + hit.end),
-                );
+                new.extend(found.drain(..).map(|hit| start + hit.start..start + hit.end));
             }
             start = secret.end;
         }

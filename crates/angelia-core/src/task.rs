@@ -20,10 +20,7 @@ impl Tasks {
     /// A group that stops with this one, and can stop earlier. Its tasks are awaited by this one.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self {
-            tracker: self.tracker.clone(),
-            stop: self.stop.child_token(),
-        }
+        Self { tracker: self.tracker.clone(), stop: self.stop.child_token() }
     }
 
     /// Cancelled when the group is asked to stop.
@@ -32,10 +29,7 @@ impl Tasks {
     }
 
     /// Runs a task to its own end; it watches [`Tasks::stop_token`] itself.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one home of spawning"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one home of spawning")]
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(tokio::spawn(self.tracker.track_future(task)));
     }
@@ -57,18 +51,13 @@ impl Tasks {
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.stop.cancel();
         self.tracker.close();
-        tokio::time::timeout(grace, self.tracker.wait())
-            .await
-            .is_ok()
+        tokio::time::timeout(grace, self.tracker.wait()).await.is_ok()
     }
 }
 
 /// Runs something as a task and waits for it. What wakes a task stays within the runtime; what
 /// wakes the future that a runtime blocks on goes through the kernel, every time.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one home of spawning"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the one home of spawning")]
 pub async fn as_task<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,

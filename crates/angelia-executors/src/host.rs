@@ -61,11 +61,7 @@ impl Host {
         let id = self.clock.fresh_uuid().simple().to_string();
         let agent = AgentId::new(&id)
             .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
-        Ok(Mark {
-            home: self.home_id.clone(),
-            owner: self.owner_id.clone(),
-            agent,
-        })
+        Ok(Mark { home: self.home_id.clone(), owner: self.owner_id.clone(), agent })
     }
 
     /// Where it is written which agent works for which session.
@@ -94,19 +90,12 @@ impl Host {
             .map(|text| text.parse())
             .collect::<Result<_, _>>()
             .map_err(invalid)?;
-        let mut set: BTreeMap<String, String> = spec
-            .env
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect();
+        let mut set: BTreeMap<String, String> =
+            spec.env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         for (name, value) in ours {
             set.insert((*name).to_owned(), (*value).to_owned());
         }
-        let additions = Additions {
-            pass: &pass,
-            set: &set,
-            home: &self.user_home,
-        };
+        let additions = Additions { pass: &pass, set: &set, home: &self.user_home };
         environment::build(&self.environment, additions, mark).map_err(invalid)
     }
 

@@ -53,9 +53,5 @@ pub struct ModelIds {
 }
 
 /// Whoever adds an agent adds its `pub mod` above and its line here.
-pub static ALL: &[Registration] = &[
-    claude::REGISTRATION,
-    codex::REGISTRATION,
-    acp::REGISTRATION,
-    parrot::REGISTRATION,
-];
+pub static ALL: &[Registration] =
+    &[claude::REGISTRATION, codex::REGISTRATION, acp::REGISTRATION, parrot::REGISTRATION];

@@ -47,15 +47,8 @@ pub(crate) struct Output {
 impl Link {
     pub(crate) fn new(mut child: Child) -> Self {
         Self {
-            input: Input {
-                pipe: child.stdin.take(),
-                bytes: Vec::new(),
-                sent: 0,
-            },
-            output: Output {
-                pipe: child.stdout.take(),
-                framer: Framer::new(MAX_FRAME),
-            },
+            input: Input { pipe: child.stdin.take(), bytes: Vec::new(), sent: 0 },
+            output: Output { pipe: child.stdout.take(), framer: Framer::new(MAX_FRAME) },
             child,
         }
     }
@@ -74,10 +67,7 @@ impl Link {
         // Its last words may still be in the pipe.
         let _held_open = timeout(EXIT_LAG, self.child.stderr_closed()).await;
         let stderr = self.child.stderr().tail(|text| redactor.redact(text));
-        let lines: Vec<&str> = stderr
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .collect();
+        let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
         for line in &lines[lines.len().saturating_sub(QUOTED_LINES)..] {
             words.push_str("; ");
             words.extend(line.trim().chars().take(400));

@@ -14,9 +14,7 @@ pub(crate) struct OncePerFile<T> {
 
 impl<T> Default for OncePerFile<T> {
     fn default() -> Self {
-        Self {
-            known: Mutex::default(),
-        }
+        Self { known: Mutex::default() }
     }
 }
 
@@ -30,10 +28,7 @@ struct Stamp {
 impl Stamp {
     fn of(path: &Path) -> Option<Self> {
         let metadata = path.metadata().ok()?;
-        Some(Self {
-            changed: metadata.modified().ok(),
-            bytes: metadata.len(),
-        })
+        Some(Self { changed: metadata.modified().ok(), bytes: metadata.len() })
     }
 }
 

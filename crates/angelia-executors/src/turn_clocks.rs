@@ -40,12 +40,7 @@ impl TurnClocks {
     /// `again_every`: a stop that arrives before the agent has taken the prompt up finds nothing to
     /// stop, and is repeated.
     pub(crate) fn new(again_every: Duration) -> Self {
-        Self {
-            again_every,
-            give_up: None,
-            again: None,
-            leak: None,
-        }
+        Self { again_every, give_up: None, again: None, leak: None }
     }
 
     pub(crate) fn told_to_stop(&mut self) {
@@ -93,11 +88,7 @@ pub(crate) fn has_rung(clock: Option<Instant>, now: Instant) -> bool {
 
 /// The end of a turn that was told to stop.
 pub(crate) fn interrupted(reason: &str) -> Ended {
-    Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: reason.into(),
-    }
+    Ended { status: Status::Interrupted, text: None, reason: reason.into() }
 }
 
 #[cfg(test)]
@@ -127,9 +118,7 @@ mod tests {
             dues.extend(clocks.due().map(|due| (told.elapsed(), due)));
         }
         let again = [1, 2, 3].map(|times| (times * AGAIN, Due::TellAgain));
-        let expected: Vec<_> = (again.into_iter())
-            .chain([(STOP_LIMIT, Due::GiveUp)])
-            .collect();
+        let expected: Vec<_> = (again.into_iter()).chain([(STOP_LIMIT, Due::GiveUp)]).collect();
         assert_eq!(dues, expected);
     }
 }

@@ -1,11 +1,7 @@
 //! The agent's turn loop and the probe on programs that misbehave in ways the real one rarely
 //! does: an instant stand-in of the testkit, and a few lines of shell.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with the tests on the real program")]
 #[path = "real_claude/harness.rs"]
@@ -30,10 +26,7 @@ use angelia_testkit::{programs, real::RealClaude};
 use harness::Lab;
 
 fn fake() -> Lab {
-    Lab::new(&RealClaude {
-        version: "2.1.325",
-        path: programs::fake_cli().unwrap(),
-    })
+    Lab::new(&RealClaude { version: "2.1.325", path: programs::fake_cli().unwrap() })
 }
 
 /// A lab whose program is a shell script.
@@ -105,9 +98,8 @@ async fn a_death_in_the_middle_of_a_line_fails_the_turn() {
 
 #[tokio::test]
 async fn last_words_are_quoted() {
-    let lab = script(&format!(
-        "{GREETING}\nread -r message; echo 'the reason it died' >&2; exit 7"
-    ));
+    let lab =
+        script(&format!("{GREETING}\nread -r message; echo 'the reason it died' >&2; exit 7"));
     let mut session = lab.open(&lab.spec()).await;
     let heard = session.say("hello").await;
     let message = &heard.failure().message;
@@ -120,9 +112,7 @@ async fn last_words_are_quoted() {
 
 #[tokio::test]
 async fn a_pipe_held_by_a_survivor_does_not_hold_the_turn() {
-    let lab = script(&format!(
-        "{GREETING}\nread -r message; tail -f /dev/null & exit 7"
-    ));
+    let lab = script(&format!("{GREETING}\nread -r message; tail -f /dev/null & exit 7"));
     let mut session = lab.open(&lab.spec()).await;
     let began = Instant::now();
     let heard = session.say("hello").await;
@@ -190,11 +180,7 @@ async fn a_program_that_ends_at_its_start_says_why() {
 #[tokio::test]
 async fn versions_are_asked_before_flags_are_used() {
     let lab = fake();
-    let failure = lab
-        .try_open(&with_version(&lab, "1.0.128"), None)
-        .await
-        .err()
-        .unwrap();
+    let failure = lab.try_open(&with_version(&lab, "1.0.128"), None).await.err().unwrap();
     assert!(failure.to_string().contains("too old"), "{failure}");
     assert!(failure.hint.unwrap().contains("update"));
 
@@ -241,8 +227,7 @@ async fn the_program_is_found_on_the_childs_path() {
     std::os::unix::fs::symlink(&lab.claude.path, folder.join("claude")).unwrap();
     let mut spec = lab.spec();
     spec.binary = None;
-    spec.env
-        .insert("PATH".into(), folder.to_str().unwrap().into());
+    spec.env.insert("PATH".into(), folder.to_str().unwrap().into());
     let mut session = lab.open(&spec).await;
     assert_eq!(session.say("ECHO:found").await.text(), "found");
     session.close().await;
@@ -260,8 +245,7 @@ async fn prompts_and_secrets_are_not_on_the_command_line() {
     let lab = fake();
     let log: PathBuf = lab.place.root().join("log");
     let mut spec = lab.spec();
-    spec.env
-        .insert("FAKE_CLI_LOG".into(), log.to_str().unwrap().into());
+    spec.env.insert("FAKE_CLI_LOG".into(), log.to_str().unwrap().into());
     spec.system = angelia_core::model::SystemPrompt::Append("WORDS-OF-THE-PROMPT".into());
     let mut session = lab.open(&spec).await;
     session.say("ECHO:WORDS-OF-THE-TURN").await.text();

@@ -82,11 +82,9 @@ async fn an_interrupt_ends_the_turn_and_the_process_takes_the_next() {
     let place = new_place();
     let mut session = place.open(&place.spec(), None).await;
     let process = pid(&mut session).await;
-    for (prompt, silent) in [
-        ("!words 1000 60000", false),
-        ("!tool Bash 60000", false),
-        ("!hang", true),
-    ] {
+    for (prompt, silent) in
+        [("!words 1000 60000", false), ("!tool Bash 60000", false), ("!hang", true)]
+    {
         let heard = session
             .say_watched(prompt, move |emitted, hands| {
                 let now = match emitted {
@@ -196,11 +194,7 @@ async fn text_from_elsewhere_arrives_unchanged_in_both_modes() {
         let mut session = place.open(&spec, None).await;
         let text = "/help me with @/etc/passwd, please";
         let heard = session.say_remotely(text).await;
-        assert!(
-            heard.text().contains(&format!("You said: {text}\n")),
-            "{}",
-            heard.text()
-        );
+        assert!(heard.text().contains(&format!("You said: {text}\n")), "{}", heard.text());
         session.close().await;
     }
 }
@@ -211,10 +205,7 @@ async fn it_is_always_there() {
     let health = place.executor.probe(&place.spec()).await;
     assert!(health.is_ready());
     assert_eq!(health.login, Login::NotNeeded);
-    assert_eq!(
-        &*health.installed.unwrap().version,
-        env!("CARGO_PKG_VERSION")
-    );
+    assert_eq!(&*health.installed.unwrap().version, env!("CARGO_PKG_VERSION"));
     let capabilities = place.executor.capabilities();
     assert!(capabilities.resume && capabilities.model_mode && capabilities.fork);
     assert!(!capabilities.steer && !capabilities.caller_tools);

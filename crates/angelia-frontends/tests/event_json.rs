@@ -41,17 +41,9 @@ fn finished(status: Status) -> EventKind {
 fn text(channel: TextChannel, whole: bool, text: &str) -> EventKind {
     let (block, text) = (3, text.into());
     if whole {
-        EventKind::Block {
-            block,
-            channel,
-            text,
-        }
+        EventKind::Block { block, channel, text }
     } else {
-        EventKind::Delta {
-            block,
-            channel,
-            text,
-        }
+        EventKind::Delta { block, channel, text }
     }
 }
 
@@ -68,10 +60,8 @@ fn approval(kind: ApprovalKind, tool_id: Option<ToolId>) -> EventKind {
 }
 
 fn question() -> ApprovalKind {
-    let option = |label: &str| QuestionOption {
-        label: label.into(),
-        description: "as described".into(),
-    };
+    let option =
+        |label: &str| QuestionOption { label: label.into(), description: "as described".into() };
     let question = Question {
         text: "Which colour?".into(),
         header: "Colour".into(),
@@ -100,13 +90,8 @@ fn every_kind() -> Vec<EventKind> {
         hint: Some("wait".into()),
         retry_after: Some(Duration::from_millis(1500)),
     };
-    let parked = Status::Parked {
-        resumes_at: "2026-11-15T13:00:00Z".parse().unwrap(),
-    };
-    let item = |status| PlanItem {
-        text: "a step".into(),
-        status,
-    };
+    let parked = Status::Parked { resumes_at: "2026-11-15T13:00:00Z".parse().unwrap() };
+    let item = |status| PlanItem { text: "a step".into(), status };
     vec![
         EventKind::Started(Started {
             profile: "default".into(),
@@ -136,13 +121,9 @@ fn every_kind() -> Vec<EventKind> {
             output: "no such file".into(),
         }),
         EventKind::Plan(Plan {
-            items: [
-                PlanStatus::Completed,
-                PlanStatus::InProgress,
-                PlanStatus::Pending,
-            ]
-            .map(item)
-            .into(),
+            items: [PlanStatus::Completed, PlanStatus::InProgress, PlanStatus::Pending]
+                .map(item)
+                .into(),
         }),
         approval(ApprovalKind::Tool, Some(ToolId::new("toolu_1"))),
         approval(question(), None),
@@ -152,10 +133,7 @@ fn every_kind() -> Vec<EventKind> {
             by: "owner".into(),
         }),
         EventKind::Usage(Usage {
-            context: Some(ContextWindow {
-                used: 7156,
-                size: 200_000,
-            }),
+            context: Some(ContextWindow { used: 7156, size: 200_000 }),
             ..usage()
         }),
         EventKind::Usage(Usage::default()),
@@ -213,10 +191,7 @@ fn what_is_written_is_read_back_whole() {
         let line = written(&event);
         let back = read_event(&line).unwrap();
         assert_eq!(written(&back), line);
-        assert_eq!(
-            std::mem::discriminant(&back.kind),
-            std::mem::discriminant(&event.kind)
-        );
+        assert_eq!(std::mem::discriminant(&back.kind), std::mem::discriminant(&event.kind));
     }
 }
 

@@ -24,25 +24,14 @@ pub struct AcpAgent {
 }
 
 fn installed(path: &str) -> Result<String, NotInstalled> {
-    let path = programs::workspace()
-        .join("target/npm/acp-agents/node_modules")
-        .join(path);
-    if path.is_file() {
-        Ok(path.to_string_lossy().into_owned())
-    } else {
-        Err(NotInstalled(path))
-    }
+    let path = programs::workspace().join("target/npm/acp-agents/node_modules").join(path);
+    if path.is_file() { Ok(path.to_string_lossy().into_owned()) } else { Err(NotInstalled(path)) }
 }
 
 impl AcpAgent {
     fn new(command: Vec<String>, env: &[(&str, &str)]) -> Self {
-        let env = env
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Self {
-            command,
-            env: env.collect(),
-        }
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self { command, env: env.collect() }
     }
 
     /// `claude-agent-acp`, with the Claude Code of its own, against the Messages API at this address.
@@ -51,18 +40,14 @@ impl AcpAgent {
         let variables = RealClaude::variables(place, base_url);
         Ok(Self {
             command: vec!["node".to_owned(), script],
-            env: variables
-                .map(|(name, value)| (name.to_owned(), value))
-                .into(),
+            env: variables.map(|(name, value)| (name.to_owned(), value)).into(),
         })
     }
 
     /// The same, with a dummy key.
     pub fn claude_with_key(place: &Isolated, base_url: &str) -> Result<Self, NotInstalled> {
         let mut agent = Self::claude(place, base_url)?;
-        agent
-            .env
-            .push(("ANTHROPIC_API_KEY".to_owned(), CLAUDE_KEY.to_owned()));
+        agent.env.push(("ANTHROPIC_API_KEY".to_owned(), CLAUDE_KEY.to_owned()));
         Ok(agent)
     }
 }
@@ -72,10 +57,7 @@ impl AcpAgent {
     /// because it would ask another one which to take.
     pub fn gemini(base_url: &str) -> Result<Self, NotInstalled> {
         let mut agent = Self::gemini_without_key()?;
-        for (name, value) in [
-            ("GEMINI_API_KEY", "dummy"),
-            ("GOOGLE_GEMINI_BASE_URL", base_url),
-        ] {
+        for (name, value) in [("GEMINI_API_KEY", "dummy"), ("GOOGLE_GEMINI_BASE_URL", base_url)] {
             agent.env.push((name.to_owned(), value.to_owned()));
         }
         Ok(agent)

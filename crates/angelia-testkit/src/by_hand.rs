@@ -1,10 +1,6 @@
 //! An open agent, and turns run on it by hand: for tests of one executor, which know what to expect.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
     fmt,
@@ -68,9 +64,7 @@ impl Hands {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
+        f.debug_struct("Session").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -81,31 +75,17 @@ impl Session {
         native: Option<&NativeSessionId>,
     ) -> Result<Self, Failure> {
         let id = SessionId::from_uuid(Uuid::now_v7());
-        let opening = Opening {
-            session: id,
-            spec,
-            native,
-        };
+        let opening = Opening { session: id, spec, native };
         let agent = timeout(DEADLINE, executor.open(opening)).await.unwrap()?;
         Ok(Self { id, agent })
     }
 
     pub async fn say(&mut self, text: &str) -> Heard {
-        self.turn(
-            Origin::Owner,
-            vec![Content::text(text)],
-            Box::new(|_, _| {}),
-        )
-        .await
+        self.turn(Origin::Owner, vec![Content::text(text)], Box::new(|_, _| {})).await
     }
 
     pub async fn say_remotely(&mut self, text: &str) -> Heard {
-        self.turn(
-            Origin::Remote,
-            vec![Content::text(text)],
-            Box::new(|_, _| {}),
-        )
-        .await
+        self.turn(Origin::Remote, vec![Content::text(text)], Box::new(|_, _| {})).await
     }
 
     pub async fn say_watched(
@@ -113,8 +93,7 @@ impl Session {
         text: &str,
         watch: impl FnMut(&Emitted, &Hands) + Send + 'static,
     ) -> Heard {
-        self.turn(Origin::Owner, vec![Content::text(text)], Box::new(watch))
-            .await
+        self.turn(Origin::Owner, vec![Content::text(text)], Box::new(watch)).await
     }
 
     pub async fn turn(&mut self, origin: Origin, input: Vec<Content>, mut watch: Watch) -> Heard {
@@ -122,19 +101,13 @@ impl Session {
             id: TurnId::from_uuid(Uuid::now_v7()),
             session: self.id,
             input,
-            options: TurnOptions {
-                can_ask: true,
-                ..TurnOptions::new(origin)
-            },
+            options: TurnOptions { can_ask: true, ..TurnOptions::new(origin) },
         };
         let (sender, mut events) = mpsc::channel::<Vec<Emitted>>(64);
         let (control, receiver) = mpsc::channel(64);
         let cancel = CancellationToken::new();
-        let io = TurnIo {
-            events: EventSender::new(sender),
-            control: receiver,
-            cancel: cancel.clone(),
-        };
+        let io =
+            TurnIo { events: EventSender::new(sender), control: receiver, cancel: cancel.clone() };
         let hands = Hands { control, cancel };
         let emitted = Mutex::new(Vec::new());
         let listen = async {
@@ -148,15 +121,9 @@ impl Session {
         let both = async { tokio::join!(self.agent.run(&turn, io), listen) };
         let Ok((ended, ())) = timeout(DEADLINE, both).await else {
             let emitted = emitted.lock().unwrap();
-            panic!(
-                "the turn of {:?} does not end; so far {emitted:#?}",
-                turn.input
-            );
+            panic!("the turn of {:?} does not end; so far {emitted:#?}", turn.input);
         };
-        Heard {
-            emitted: emitted.into_inner().unwrap(),
-            ended,
-        }
+        Heard { emitted: emitted.into_inner().unwrap(), ended }
     }
 
     pub async fn close(self) {
@@ -195,11 +162,7 @@ impl Heard {
     pub fn deltas(&self) -> String {
         self.events()
             .filter_map(|event| match event {
-                EventKind::Delta {
-                    channel: TextChannel::Answer,
-                    text,
-                    ..
-                } => Some(&**text),
+                EventKind::Delta { channel: TextChannel::Answer, text, .. } => Some(&**text),
                 _ => None,
             })
             .collect()

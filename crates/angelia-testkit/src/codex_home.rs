@@ -64,10 +64,7 @@ pub fn widen(folder: &Path) -> io::Result<()> {
     fs::write(&catalogue, json!({"models": [model]}).to_string())?;
     let config = folder.join("config.toml");
     let rest = fs::read_to_string(&config)?;
-    let first = format!(
-        "model_catalog_json = {:?}\n",
-        catalogue.display().to_string()
-    );
+    let first = format!("model_catalog_json = {:?}\n", catalogue.display().to_string());
     fs::write(config, first + &rest)
 }
 

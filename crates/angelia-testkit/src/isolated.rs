@@ -45,10 +45,7 @@ impl Isolated {
         let mut environment = vec![
             ("HOME".into(), self.home().into()),
             ("TMPDIR".into(), self.root.path().join("tmp").into()),
-            (
-                "XDG_RUNTIME_DIR".into(),
-                self.root.path().join("run").into(),
-            ),
+            ("XDG_RUNTIME_DIR".into(), self.root.path().join("run").into()),
             ("LANG".into(), "C.UTF-8".into()),
         ];
         environment.push(("PATH".into(), search_path()));
@@ -76,10 +73,8 @@ impl Isolated {
     pub fn subscription_environment(&self, base_url: &str) -> Vec<(OsString, OsString)> {
         let mut environment = self.agent_environment(base_url);
         environment.retain(|(name, _)| name != "ANTHROPIC_API_KEY");
-        environment.push((
-            "CLAUDE_CODE_OAUTH_TOKEN".into(),
-            "sk-ant-oat01-dummy-token-of-tests".into(),
-        ));
+        environment
+            .push(("CLAUDE_CODE_OAUTH_TOKEN".into(), "sk-ant-oat01-dummy-token-of-tests".into()));
         environment
     }
 }
@@ -98,10 +93,7 @@ impl Drop for Isolated {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a child still has to find shells and tools"
-)]
+#[expect(clippy::disallowed_methods, reason = "a child still has to find shells and tools")]
 fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
 }

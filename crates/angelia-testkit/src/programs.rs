@@ -16,10 +16,7 @@ pub enum NoProgram {
     #[error("cannot tell where programs are built, next to {0}")]
     Place(PathBuf),
     #[error("cannot look for {program}: {source}")]
-    Look {
-        program: &'static str,
-        source: io::Error,
-    },
+    Look { program: &'static str, source: io::Error },
     #[error("building {program} failed; run `cargo build -p angelia-testkit --bin {program}`")]
     Build { program: &'static str },
 }
@@ -27,11 +24,7 @@ pub enum NoProgram {
 /// The root of the workspace.
 pub fn workspace() -> PathBuf {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    crate_folder
-        .ancestors()
-        .nth(2)
-        .unwrap_or(crate_folder)
-        .to_owned()
+    crate_folder.ancestors().nth(2).unwrap_or(crate_folder).to_owned()
 }
 
 /// A misbehaving child process, steered by its arguments.
@@ -51,10 +44,7 @@ pub fn acp_fake() -> Result<PathBuf, NoProgram> {
 
 /// The scripted model server as a process.
 pub fn model_server() -> Result<PathBuf, NoProgram> {
-    find(
-        "model-server",
-        &["src/bin/model-server.rs", "src/model_server"],
-    )
+    find("model-server", &["src/bin/model-server.rs", "src/model_server"])
 }
 
 fn find(program: &'static str, sources: &[&str]) -> Result<PathBuf, NoProgram> {
@@ -72,20 +62,14 @@ fn find(program: &'static str, sources: &[&str]) -> Result<PathBuf, NoProgram> {
     for part in sources {
         newest = newest.max(newest_change(&source.join(part)).map_err(look)?);
     }
-    let built = path
-        .metadata()
-        .and_then(|metadata| metadata.modified())
-        .ok();
+    let built = path.metadata().and_then(|metadata| metadata.modified()).ok();
     if built.is_none_or(|built| built < newest) {
         build(program, folder)?;
     }
     Ok(path)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "building the fakes is this module's purpose"
-)]
+#[expect(clippy::disallowed_methods, reason = "building the fakes is this module's purpose")]
 fn build(program: &'static str, folder: &Path) -> Result<(), NoProgram> {
     let profile = match folder.file_name().and_then(|name| name.to_str()) {
         Some("debug") => "dev",
@@ -93,23 +77,12 @@ fn build(program: &'static str, folder: &Path) -> Result<(), NoProgram> {
         None => return Err(NoProgram::Place(folder.to_owned())),
     };
     let status = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--quiet",
-            "-p",
-            "angelia-testkit",
-            "--bin",
-            program,
-        ])
+        .args(["build", "--quiet", "-p", "angelia-testkit", "--bin", program])
         .args(["--profile", profile])
         .current_dir(workspace())
         .status()
         .map_err(|source| NoProgram::Look { program, source })?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(NoProgram::Build { program })
-    }
+    if status.success() { Ok(()) } else { Err(NoProgram::Build { program }) }
 }
 
 fn newest_change(path: &Path) -> io::Result<SystemTime> {

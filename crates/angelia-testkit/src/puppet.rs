@@ -1,10 +1,6 @@
 //! An executor whose agents do exactly what the test says, when it says so: for tests of the
 //! engine, where the order of things is the point.
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test double fails by panicking"
-)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test double fails by panicking")]
 
 use std::{
     sync::{
@@ -66,10 +62,7 @@ impl Puppet {
     pub fn new() -> (Arc<Self>, Strings) {
         let (runs, receiver) = mpsc::channel(64);
         let counts = Arc::<Counts>::default();
-        let strings = Strings {
-            runs: Mutex::new(receiver),
-            counts: Arc::clone(&counts),
-        };
+        let strings = Strings { runs: Mutex::new(receiver), counts: Arc::clone(&counts) };
         (Arc::new(Self { runs, counts }), strings)
     }
 }
@@ -77,12 +70,7 @@ impl Puppet {
 impl Strings {
     /// The next turn that any agent is asked to run.
     pub async fn next_run(&self) -> Run {
-        self.runs
-            .lock()
-            .await
-            .recv()
-            .await
-            .expect("the puppet lives")
+        self.runs.lock().await.recv().await.expect("the puppet lives")
     }
 
     /// A turn that an agent is asked to run already.
@@ -113,8 +101,7 @@ impl Run {
             resumed: self.resumed.is_some(),
             warm: false,
         };
-        self.emit(vec![Emitted::Event(EventKind::Started(started))])
-            .await;
+        self.emit(vec![Emitted::Event(EventKind::Started(started))]).await;
     }
 
     /// Says something: a delta and its whole block.
@@ -122,16 +109,8 @@ impl Run {
         let channel = TextChannel::Answer;
         let text: Arc<str> = text.into();
         self.emit(vec![
-            Emitted::Event(EventKind::Delta {
-                block,
-                channel,
-                text: Arc::clone(&text),
-            }),
-            Emitted::Event(EventKind::Block {
-                block,
-                channel,
-                text,
-            }),
+            Emitted::Event(EventKind::Delta { block, channel, text: Arc::clone(&text) }),
+            Emitted::Event(EventKind::Block { block, channel, text }),
         ])
         .await;
     }
@@ -185,17 +164,8 @@ impl Executor for Puppet {
     }
 
     fn probe<'a>(&'a self, _spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
-        let installed = Some(Installed {
-            path: "puppet".into(),
-            version: "1".into(),
-        });
-        Box::pin(async {
-            Health {
-                installed,
-                login: Login::NotNeeded,
-                problem: None,
-            }
-        })
+        let installed = Some(Installed { path: "puppet".into(), version: "1".into() });
+        Box::pin(async { Health { installed, login: Login::NotNeeded, problem: None } })
     }
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {

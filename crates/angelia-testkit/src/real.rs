@@ -75,8 +75,7 @@ impl RealClaude {
     /// A session in this place, logged in with [`CLAUDE_KEY`].
     pub fn spec(&self, place: &Isolated, base_url: &str) -> SessionSpec {
         let mut spec = self.spec_without_login(place, base_url);
-        spec.env
-            .insert("ANTHROPIC_API_KEY".into(), CLAUDE_KEY.into());
+        spec.env.insert("ANTHROPIC_API_KEY".into(), CLAUDE_KEY.into());
         spec
     }
 
@@ -110,11 +109,7 @@ impl RealCodex {
         let version = Self::VERSION;
         let package = format!("codex-{version}-{}", platform());
         let processor = std::env::consts::ARCH;
-        let system = if cfg!(target_os = "macos") {
-            "apple-darwin"
-        } else {
-            "unknown-linux-musl"
-        };
+        let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-musl" };
         let path = programs::workspace()
             .join("target/npm/codex/node_modules")
             .join(package)
@@ -129,15 +124,7 @@ fn installed(
     version: &'static str,
     path: PathBuf,
 ) -> Result<PathBuf, NotInstalled> {
-    if path.is_file() {
-        Ok(path)
-    } else {
-        Err(NotInstalled {
-            program,
-            version,
-            path,
-        })
-    }
+    if path.is_file() { Ok(path) } else { Err(NotInstalled { program, version, path }) }
 }
 
 /// A file or folder below whose name contains the text.
@@ -150,11 +137,7 @@ pub(crate) fn has_name(folder: &Path, text: &str) -> bool {
 
 /// The ending of the vendor's platform packages.
 fn platform() -> String {
-    let system = if cfg!(target_os = "macos") {
-        "darwin"
-    } else {
-        std::env::consts::OS
-    };
+    let system = if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS };
     let processor = match std::env::consts::ARCH {
         "x86_64" => "x64",
         "aarch64" => "arm64",

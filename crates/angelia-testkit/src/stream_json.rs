@@ -33,10 +33,7 @@ pub enum DriveError {
 
 impl Driver {
     /// Starts `program` with exactly this environment.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "driving a program directly is the purpose"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "driving a program directly is the purpose")]
     pub fn start(
         program: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -57,13 +54,7 @@ impl Driver {
         let input = child.stdin.take();
         let output = BufReader::with_capacity(1 << 16, child.stdout.take().ok_or_else(gone)?);
         let stderr = child.stderr.take().ok_or_else(gone)?;
-        Ok(Self {
-            child,
-            input,
-            output,
-            stderr,
-            line: String::new(),
-        })
+        Ok(Self { child, input, output, stderr, line: String::new() })
     }
 
     pub fn pid(&self) -> Option<u32> {
@@ -83,18 +74,15 @@ impl Driver {
     /// A user message with an id of its own.
     pub async fn prompt(&mut self, text: &str) -> Result<uuid::Uuid, DriveError> {
         let id = uuid::Uuid::new_v4();
-        self.send(
-            &json!({"type": "user", "message": {"role": "user", "content": text},
-            "parent_tool_use_id": null, "uuid": id}),
-        )
-        .await?;
+        self.send(&json!({"type": "user", "message": {"role": "user", "content": text},
+            "parent_tool_use_id": null, "uuid": id}))
+            .await?;
         Ok(id)
     }
 
     /// A control request; its answer has the same `request_id`.
     pub async fn control(&mut self, id: &str, request: Value) -> Result<(), DriveError> {
-        self.send(&json!({"type": "control_request", "request_id": id, "request": request}))
-            .await
+        self.send(&json!({"type": "control_request", "request_id": id, "request": request})).await
     }
 
     /// Answers a control request of the program.
@@ -137,12 +125,7 @@ impl Driver {
             Ok(Ok(())) => Ok(lines),
             Ok(Err(error)) => Err(error),
             Err(_) => {
-                let seen = lines
-                    .iter()
-                    .rev()
-                    .take(10)
-                    .map(|line| cut(line.to_string()))
-                    .collect();
+                let seen = lines.iter().rev().take(10).map(|line| cut(line.to_string())).collect();
                 Err(DriveError::TooLate { within, seen })
             }
         }

@@ -26,11 +26,7 @@ fn start(verbs: &[&str]) -> Child {
 
 fn output(verbs: &[&str]) -> (Option<i32>, Vec<u8>, String) {
     let output = start(verbs).wait_with_output().unwrap();
-    (
-        output.status.code(),
-        output.stdout,
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
 }
 
 fn pid(child: &Child) -> Pid {
@@ -50,20 +46,9 @@ fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
 
 #[test]
 fn speaks_and_exits_as_told() {
-    let (code, stdout, stderr) = output(&[
-        "say",
-        "a b",
-        "stderr",
-        "oops",
-        "half-line",
-        "c",
-        "exit",
-        "7",
-    ]);
-    assert_eq!(
-        (code, &*stdout, &*stderr),
-        (Some(7), &b"a b\nc"[..], "oops\n")
-    );
+    let (code, stdout, stderr) =
+        output(&["say", "a b", "stderr", "oops", "half-line", "c", "exit", "7"]);
+    assert_eq!((code, &*stdout, &*stderr), (Some(7), &b"a b\nc"[..], "oops\n"));
     let (code, _, stderr) = output(&["dance", "now"]);
     assert_eq!(code, Some(1));
     assert!(stderr.contains("no such verb"), "{stderr}");
@@ -73,10 +58,7 @@ fn speaks_and_exits_as_told() {
 fn floods_and_writes_lines_of_any_length() {
     assert_eq!(output(&["flood", "1000000"]).1.len(), 1_000_000);
     let line = output(&["long-line", "200000"]).1;
-    assert_eq!(
-        (line.len(), line.iter().position(|byte| *byte == b'\n')),
-        (200_001, Some(200_000))
-    );
+    assert_eq!((line.len(), line.iter().position(|byte| *byte == b'\n')), (200_001, Some(200_000)));
     assert_eq!(output(&["flood-stderr", "5000"]).2.len(), 5000);
 }
 
@@ -123,10 +105,7 @@ fn a_grandchild_in_its_own_session_holds_the_pipe() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let grandchild = wait_for(|| std::fs::read_to_string(&path).ok());
     let grandchild = Pid::from_raw(grandchild.parse().unwrap()).unwrap();
-    assert_eq!(
-        rustix::process::getsid(Some(grandchild)).unwrap(),
-        grandchild
-    );
+    assert_eq!(rustix::process::getsid(Some(grandchild)).unwrap(), grandchild);
     test_kill_process(grandchild).unwrap();
     kill_process(grandchild, Signal::KILL).unwrap();
     // Only now does the pipe end.
@@ -139,12 +118,7 @@ fn a_grandchild_in_its_own_session_holds_the_pipe() {
 fn closes_its_output_and_lives_on() {
     let mut child = start(&["say", "last", "close-stdout", "await-eof"]);
     let mut text = String::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "last\n");
     assert!(child.try_wait().unwrap().is_none());
     drop(child.stdin.take());
@@ -154,8 +128,5 @@ fn closes_its_output_and_lives_on() {
 #[test]
 fn dies_by_signals() {
     assert_eq!(start(&["kill"]).wait().unwrap().signal(), Some(9));
-    assert_eq!(
-        start(&["half-line", "x", "abort"]).wait().unwrap().signal(),
-        Some(6)
-    );
+    assert_eq!(start(&["half-line", "x", "abort"]).wait().unwrap().signal(), Some(6));
 }

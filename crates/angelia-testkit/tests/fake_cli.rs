@@ -15,18 +15,12 @@ use angelia_testkit::{
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_secs(30);
-const ASKING: [&str; 3] = [
-    "--include-partial-messages",
-    "--permission-prompt-tool",
-    "stdio",
-];
+const ASKING: [&str; 3] = ["--include-partial-messages", "--permission-prompt-tool", "stdio"];
 
 fn start_with(extra: &[&str], variables: &[(&str, &str)]) -> (Driver, Isolated) {
     let place = Isolated::new().unwrap();
     let mut environment = place.environment();
-    let variables = variables
-        .iter()
-        .map(|(name, value)| (OsString::from(name), value.into()));
+    let variables = variables.iter().map(|(name, value)| (OsString::from(name), value.into()));
     environment.extend(variables);
     let mut arguments = RealClaude::stream_arguments();
     arguments.extend(extra);
@@ -40,33 +34,22 @@ fn start(extra: &[&str]) -> (Driver, Isolated) {
 }
 
 fn text(lines: &[Value]) -> String {
-    lines
-        .iter()
-        .filter_map(|line| line["event"]["delta"]["text"].as_str())
-        .collect()
+    lines.iter().filter_map(|line| line["event"]["delta"]["text"].as_str()).collect()
 }
 
 #[tokio::test]
 async fn a_turn_has_deltas_its_block_and_a_result() {
     let (mut cli, _place) = start(&["--include-partial-messages", "--session-id", "s-1"]);
-    cli.control("c", json!({"subtype": "initialize"}))
-        .await
-        .unwrap();
+    cli.control("c", json!({"subtype": "initialize"})).await.unwrap();
     let answer = cli.next().await.unwrap();
-    assert_eq!(
-        answer["response"]["response"]["account"]["apiKeySource"],
-        "ANTHROPIC_API_KEY"
-    );
+    assert_eq!(answer["response"]["response"]["account"]["apiKeySource"], "ANTHROPIC_API_KEY");
     for turn in 0..3 {
         let id = cli.prompt("WORDS:40").await.unwrap();
         let lines = cli.result(DEADLINE).await.unwrap();
         assert_eq!(text(&lines).split_whitespace().count(), 40);
         let result = lines.last().unwrap();
         assert_eq!(result["user_message_uuids"], json!([id]));
-        assert_eq!(
-            (&result["session_id"], &result["result_index"]),
-            (&json!("s-1"), &json!(turn))
-        );
+        assert_eq!((&result["session_id"], &result["result_index"]), (&json!("s-1"), &json!(turn)));
         assert_eq!(result["result"], text(&lines));
         assert_eq!(cli.next().await.unwrap()["state"], "completed");
     }
@@ -77,23 +60,15 @@ async fn a_turn_has_deltas_its_block_and_a_result() {
 async fn without_partials_there_are_no_deltas_and_the_log_tells_all() {
     let place = Isolated::new().unwrap();
     let log = place.root().join("log");
-    let (mut cli, _place) = start_with(
-        &["--model", "m"],
-        &[("FAKE_CLI_LOG", log.to_str().unwrap())],
-    );
+    let (mut cli, _place) =
+        start_with(&["--model", "m"], &[("FAKE_CLI_LOG", log.to_str().unwrap())]);
     cli.prompt("ECHO:as it is").await.unwrap();
     let lines = cli.result(DEADLINE).await.unwrap();
     assert!(lines.iter().all(|line| line["type"] != "stream_event"));
     assert_eq!(lines.last().unwrap()["result"], "as it is");
     let log = std::fs::read_to_string(log).unwrap();
-    assert!(
-        log.lines().next().unwrap().contains(r#""--model","m""#),
-        "{log}"
-    );
-    assert!(
-        log.lines().nth(1).unwrap().contains("ECHO:as it is"),
-        "{log}"
-    );
+    assert!(log.lines().next().unwrap().contains(r#""--model","m""#), "{log}");
+    assert!(log.lines().nth(1).unwrap().contains("ECHO:as it is"), "{log}");
 }
 
 #[tokio::test]
@@ -101,17 +76,11 @@ async fn a_tool_waits_for_the_client() {
     let (mut cli, _place) = start(&ASKING);
     let prompt = r#"TOOL:{"name":"Bash","input":{"command":"ls"}}:END"#;
     for (verdict, denials) in [
-        (
-            json!({"behavior": "allow", "updatedInput": {"command": "pwd"}}),
-            0,
-        ),
+        (json!({"behavior": "allow", "updatedInput": {"command": "pwd"}}), 0),
         (json!({"behavior": "deny", "message": "no"}), 1),
     ] {
         cli.prompt(prompt).await.unwrap();
-        let lines = cli
-            .until(DEADLINE, |line| line["type"] == "control_request")
-            .await
-            .unwrap();
+        let lines = cli.until(DEADLINE, |line| line["type"] == "control_request").await.unwrap();
         let asked = lines.last().unwrap();
         assert_eq!(asked["request"]["input"]["command"], "ls");
         cli.answer(&asked["request_id"], verdict).await.unwrap();
@@ -120,10 +89,7 @@ async fn a_tool_waits_for_the_client() {
         let shown = &shown["message"]["content"][0];
         assert_eq!(shown["content"], if denials == 0 { "pwd" } else { "no" });
         let result = lines.last().unwrap();
-        assert_eq!(
-            result["permission_denials"].as_array().unwrap().len(),
-            denials
-        );
+        assert_eq!(result["permission_denials"].as_array().unwrap().len(), denials);
         assert_eq!(result["usage"]["input_tokens"], 22);
     }
 }
@@ -138,12 +104,8 @@ async fn an_interrupt_ends_the_turn_in_every_state() {
         (tool, "control_request", "aborted_tools"),
     ] {
         cli.prompt(prompt).await.unwrap();
-        cli.until(DEADLINE, |line| line["type"] == ready)
-            .await
-            .unwrap();
-        cli.control("i", json!({"subtype": "interrupt"}))
-            .await
-            .unwrap();
+        cli.until(DEADLINE, |line| line["type"] == ready).await.unwrap();
+        cli.control("i", json!({"subtype": "interrupt"})).await.unwrap();
         let lines = cli.result(DEADLINE).await.unwrap();
         assert_eq!(lines.last().unwrap()["terminal_reason"], reason, "{prompt}");
         assert_eq!(cli.next().await.unwrap()["state"], "cancelled");
@@ -160,9 +122,7 @@ async fn messages_queue_and_can_be_cancelled() {
     let second = cli.prompt("ECHO:second").await.unwrap();
     let queued = |line: &Value| line["command_uuid"] == json!(second);
     cli.until(DEADLINE, queued).await.unwrap();
-    cli.control("i", json!({"subtype": "interrupt"}))
-        .await
-        .unwrap();
+    cli.control("i", json!({"subtype": "interrupt"})).await.unwrap();
     cli.result(DEADLINE).await.unwrap();
     let lines = cli.result(DEADLINE).await.unwrap();
     assert_eq!(lines.last().unwrap()["result"], "second");
@@ -176,10 +136,7 @@ async fn it_dies_as_told() {
     assert!(matches!(error, DriveError::NotJson(_)), "{error}");
     let (mut cli, _place) = start(&["--include-partial-messages"]);
     cli.prompt("EXIT:3").await.unwrap();
-    assert!(matches!(
-        cli.result(DEADLINE).await,
-        Err(DriveError::Ended(_))
-    ));
+    assert!(matches!(cli.result(DEADLINE).await, Err(DriveError::Ended(_))));
     assert_eq!(cli.close().await.unwrap(), Some(3));
     let (mut cli, _place) = start(&[]);
     cli.send(&json!({"type": "user"})).await.unwrap();
@@ -188,10 +145,8 @@ async fn it_dies_as_told() {
 
 #[tokio::test]
 async fn the_old_version_leaves_the_new_lines_out() {
-    let (mut cli, _place) = start_with(
-        &["--include-partial-messages"],
-        &[("FAKE_CLI_VERSION", "2.1.197")],
-    );
+    let (mut cli, _place) =
+        start_with(&["--include-partial-messages"], &[("FAKE_CLI_VERSION", "2.1.197")]);
     cli.prompt("STATUS:401").await.unwrap();
     let lines = cli.result(DEADLINE).await.unwrap();
     assert!(lines.iter().all(|line| line["type"] != "command_lifecycle"));

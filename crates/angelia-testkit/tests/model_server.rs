@@ -13,17 +13,12 @@ use serde_json::{Value, json};
 
 fn connect(server: &ModelServer) -> TcpStream {
     let stream = TcpStream::connect(server.address()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream
 }
 
 fn request(method: &str, path: &str, body: &str) -> String {
-    format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    format!("{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
 /// Sends and reads one response with a length.
@@ -39,10 +34,7 @@ fn ask(stream: &mut TcpStream, text: &str) -> (u16, Value) {
         let Some((head, body)) = text.split_once("\r\n\r\n") else {
             continue;
         };
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: "))
-            .unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
         if body.len() < length.parse().unwrap() {
             continue;
         }
@@ -63,41 +55,26 @@ fn one_connection_serves_many_requests() {
     let mut stream = connect(&server);
     for round in 0..50 {
         let (status, body) = ask(&mut stream, &messages(&format!("ECHO:{round}"), false));
-        assert_eq!(
-            (status, body["content"][0]["text"].as_str()),
-            (200, Some(&*round.to_string()))
-        );
+        assert_eq!((status, body["content"][0]["text"].as_str()), (200, Some(&*round.to_string())));
     }
-    let (_, counted) = ask(
-        &mut stream,
-        &request("POST", "/v1/messages/count_tokens", "{}"),
-    );
+    let (_, counted) = ask(&mut stream, &request("POST", "/v1/messages/count_tokens", "{}"));
     assert!(counted["input_tokens"].is_number());
     let (_, models) = ask(&mut stream, &request("GET", "/v1/models?limit=1", ""));
     assert!(models["data"][0]["id"].is_string());
     let (status, _) = ask(&mut stream, &request("GET", "/nothing", ""));
     assert_eq!(status, 404);
-    assert_eq!(
-        (server.requests().len(), server.model_requests().len()),
-        (53, 50)
-    );
+    assert_eq!((server.requests().len(), server.model_requests().len()), (53, 50));
     assert_eq!(server.requests()[51].query.as_deref(), Some("limit=1"));
 }
 
 #[test]
 fn the_script_comes_first_then_the_function_then_the_prompt() {
     let server = ModelServer::start().unwrap();
-    server.script([
-        Reply::text("one"),
-        Reply::status(418).with_header("retry-after", "7"),
-    ]);
+    server.script([Reply::text("one"), Reply::status(418).with_header("retry-after", "7")]);
     server.respond_with(|request| {
         (request.prompt() == "special").then(|| Reply::text("from the function"))
     });
-    server.set_usage(Usage {
-        input: 1,
-        ..Usage::default()
-    });
+    server.set_usage(Usage { input: 1, ..Usage::default() });
     let mut stream = connect(&server);
     let (_, one) = ask(&mut stream, &messages("special", false));
     assert_eq!(
@@ -130,9 +107,7 @@ fn a_chunked_request_is_read() {
 fn a_stream_with_pauses_arrives_piece_by_piece() {
     let server = ModelServer::start().unwrap();
     let mut stream = connect(&server);
-    stream
-        .write_all(messages("WORDS:4:50", true).as_bytes())
-        .unwrap();
+    stream.write_all(messages("WORDS:4:50", true).as_bytes()).unwrap();
     let begin = Instant::now();
     let mut text = String::new();
     let mut first = None;
@@ -195,8 +170,5 @@ fn the_responses_dialect_answers_too() {
     assert_eq!(answer["output"][0]["content"][0]["text"], "hello");
     let body = json!({"model": "g", "input": "STATUS:429"}).to_string();
     let (status, answer) = ask(&mut stream, &request("POST", "/v1/responses", &body));
-    assert_eq!(
-        (status, &answer["error"]["code"]),
-        (429, &json!("rate_limit_exceeded"))
-    );
+    assert_eq!((status, &answer["error"]["code"]), (429, &json!("rate_limit_exceeded")));
 }

@@ -43,11 +43,7 @@ impl Fixture {
         arguments.extend(extra);
         let environment = environment(&place, &server.base_url());
         let driver = Driver::start(&claude.path, arguments, environment, &place.work()).unwrap();
-        Self {
-            driver,
-            server,
-            place,
-        }
+        Self { driver, server, place }
     }
 
     async fn turn(&mut self, text: &str) -> Vec<Value> {
@@ -61,10 +57,7 @@ fn outcome(lines: &[Value]) -> &Value {
 }
 
 fn deltas(lines: &[Value], field: &str) -> String {
-    lines
-        .iter()
-        .filter_map(|line| line["event"]["delta"][field].as_str())
-        .collect()
+    lines.iter().filter_map(|line| line["event"]["delta"][field].as_str()).collect()
 }
 
 #[tokio::test]
@@ -103,21 +96,13 @@ async fn real_tool_round_with_a_permission() {
         let mut fixture = Fixture::start(&claude, &["--permission-prompt-tool", "stdio"]);
         let call = json!({"name": "Bash",
             "input": {"command": "mkdir made-here", "description": "make a folder"}});
-        fixture
-            .driver
-            .prompt(&format!("TOOL:{call}:END ECHO:it is done"))
-            .await
-            .unwrap();
+        fixture.driver.prompt(&format!("TOOL:{call}:END ECHO:it is done")).await.unwrap();
         let asked = |line: &Value| line["request"]["subtype"] == "can_use_tool";
         let lines = fixture.driver.until(DEADLINE, asked).await.unwrap();
         let request = outcome(&lines);
         assert_eq!(request["request"]["input"]["command"], "mkdir made-here");
         let answer = json!({"behavior": "allow", "updatedInput": request["request"]["input"]});
-        fixture
-            .driver
-            .answer(&request["request_id"], answer)
-            .await
-            .unwrap();
+        fixture.driver.answer(&request["request_id"], answer).await.unwrap();
         let lines = fixture.driver.result(DEADLINE).await.unwrap();
         assert_eq!(outcome(&lines)["result"], "it is done");
         assert!(fixture.place.work().join("made-here").is_dir());
@@ -151,10 +136,7 @@ async fn real_statuses() {
             let lines = fixture.turn(prompt).await;
             assert_eq!(outcome(&lines)["is_error"], true, "{prompt}");
             assert_eq!(outcome(&lines)["api_error_status"], status, "{prompt}");
-            let failed = lines
-                .iter()
-                .rfind(|line| line["type"] == "assistant")
-                .unwrap();
+            let failed = lines.iter().rfind(|line| line["type"] == "assistant").unwrap();
             assert_eq!(failed["error"], error, "{prompt}");
         }
         let lines = fixture.turn("STATUS:500:1").await;
@@ -167,19 +149,13 @@ async fn real_subscription_limit() {
     for claude in RealClaude::all().unwrap() {
         let mut fixture = Fixture::start_with(&claude, &[], Isolated::subscription_environment);
         let lines = fixture.turn("LIMIT:1900000000").await;
-        let event = lines
-            .iter()
-            .find(|line| line["type"] == "rate_limit_event")
-            .unwrap();
+        let event = lines.iter().find(|line| line["type"] == "rate_limit_event").unwrap();
         assert_eq!(event["rate_limit_info"]["status"], "rejected");
         assert_eq!(event["rate_limit_info"]["resetsAt"], 1_900_000_000);
         assert_eq!(event["rate_limit_info"]["rateLimitType"], "five_hour");
         assert_eq!(outcome(&lines)["api_error_status"], 429);
         let lines = fixture.turn("LIMIT_WARNING").await;
-        let event = lines
-            .iter()
-            .find(|line| line["type"] == "rate_limit_event")
-            .unwrap();
+        let event = lines.iter().find(|line| line["type"] == "rate_limit_event").unwrap();
         assert_eq!(event["rate_limit_info"]["status"], "allowed_warning");
     }
 }
@@ -205,16 +181,8 @@ async fn real_interrupt_of_a_hanging_model() {
         for (fault, count) in [(Fault::HangHeaders, 1), (Fault::HangBody, 2)] {
             fixture.server.script([Reply::fault(fault)]);
             fixture.driver.prompt("hello").await.unwrap();
-            fixture
-                .server
-                .wait_for_model_requests(count, DEADLINE)
-                .await
-                .unwrap();
-            fixture
-                .driver
-                .control("i", json!({"subtype": "interrupt"}))
-                .await
-                .unwrap();
+            fixture.server.wait_for_model_requests(count, DEADLINE).await.unwrap();
+            fixture.driver.control("i", json!({"subtype": "interrupt"})).await.unwrap();
             let lines = fixture.driver.result(DEADLINE).await.unwrap();
             assert_eq!(outcome(&lines)["terminal_reason"], "aborted_streaming");
             let deadline = Instant::now() + DEADLINE;
@@ -233,12 +201,6 @@ async fn real_ends_of_a_message() {
         fixture.turn("REFUSE").await;
         let lines = fixture.turn("MAXTOK ECHO:first").await;
         assert_eq!(outcome(&lines)["is_error"], false);
-        assert!(
-            fixture
-                .server
-                .requests()
-                .iter()
-                .all(|request| request.path != "/unknown")
-        );
+        assert!(fixture.server.requests().iter().all(|request| request.path != "/unknown"));
     }
 }

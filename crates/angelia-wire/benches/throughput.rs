@@ -1,10 +1,7 @@
 //! How fast the framer is on this machine: `cargo bench -p angelia-wire --bench throughput`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
-#![expect(
-    clippy::cast_precision_loss,
-    reason = "gigabytes per second need no 53 bits"
-)]
+#![expect(clippy::cast_precision_loss, reason = "gigabytes per second need no 53 bits")]
 
 use std::hint::black_box;
 use std::time::Instant;

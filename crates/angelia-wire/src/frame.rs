@@ -42,12 +42,7 @@ pub struct Frames {
 impl Frames {
     /// For frames of at most `limit` bytes, the length in front not counted.
     pub fn new(limit: usize) -> Self {
-        Self {
-            buffer: BytesMut::new(),
-            used: 0,
-            skip: 0,
-            limit,
-        }
+        Self { buffer: BytesMut::new(), used: 0, skip: 0, limit }
     }
 
     /// Where to read into: at least [`READ`] bytes of room.
@@ -59,10 +54,7 @@ impl Frames {
     }
 
     /// The next whole frame, or `None` when more must be read first.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "an Iterator cannot lend its items"
-    )]
+    #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend its items")]
     pub fn next(&mut self) -> Option<Frame<'_>> {
         let skipped = self.skip.min(self.buffer.len() - self.used);
         self.used += skipped;

@@ -119,12 +119,7 @@ mod tests {
 
     #[test]
     fn no_byte_is_searched_twice() {
-        let stream = [
-            vec![b'x'; 50_000],
-            b"\nshort\n".to_vec(),
-            vec![b'y'; 50_000],
-        ]
-        .concat();
+        let stream = [vec![b'x'; 50_000], b"\nshort\n".to_vec(), vec![b'y'; 50_000]].concat();
         let mut lines = Lines::default();
         let mut searched = 0;
         for read in stream.chunks(7) {

@@ -53,11 +53,7 @@ struct Found {
 impl Framer {
     /// A framer for lines of at most `limit` bytes, `\n` not counted.
     pub fn new(limit: usize) -> Self {
-        Self {
-            lines: Lines::default(),
-            limit,
-            forgotten: 0,
-        }
+        Self { lines: Lines::default(), limit, forgotten: 0 }
     }
 
     /// Where to read into: at least [`limits::READ`](crate::limits::READ) bytes of room.
@@ -66,10 +62,7 @@ impl Framer {
     }
 
     /// The next whole line, or `None` when more must be read first.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "an Iterator cannot lend its items"
-    )]
+    #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend its items")]
     pub fn next(&mut self) -> Option<Frame<'_>> {
         let found = self.find()?;
         Some(self.frame(found, Frame::Line))
@@ -109,10 +102,7 @@ impl Framer {
     fn frame<'a>(&'a self, found: Found, whole: fn(&'a [u8]) -> Frame<'a>) -> Frame<'a> {
         let line = self.lines.get(found.place);
         if found.bytes > self.limit {
-            Frame::TooLong {
-                bytes: found.bytes,
-                head: &line[..line.len().min(HEAD)],
-            }
+            Frame::TooLong { bytes: found.bytes, head: &line[..line.len().min(HEAD)] }
         } else {
             whole(line)
         }

@@ -113,10 +113,7 @@ impl Local {
         bound::forget_dead(&app.home.bindings(), &alive);
         let swept = sweep_dead_owners(&home_id, &ledger, SWEEP_GRACE, alive).await;
         if !swept.is_empty() {
-            tracing::info!(
-                processes = swept.len(),
-                "ended what a killed angelia had left behind"
-            );
+            tracing::info!(processes = swept.len(), "ended what a killed angelia had left behind");
         }
         let closed = engine.recover().await?;
         if closed > 0 {
@@ -127,14 +124,7 @@ impl Local {
             crate::snapshots::keep(&engine, app.home.snapshots(), &snapshots);
         }
         let profiles = Arc::new(ConfiguredProfiles::new(Arc::clone(app), executors));
-        Ok(Self {
-            engine,
-            store,
-            profiles,
-            tasks,
-            commands,
-            snapshots,
-        })
+        Ok(Self { engine, store, profiles, tasks, commands, snapshots })
     }
 
     pub(crate) async fn stop(self) {
@@ -157,14 +147,9 @@ pub(crate) fn commands_only(
     command: &'static str,
 ) -> Result<Arc<dyn Commands>, CommandError> {
     app.home.prepare()?;
-    let owner = Owners::new(app.home.owners())
-        .enter(command)
-        .map_err(CommandError::internal)?;
+    let owner = Owners::new(app.home.owners()).enter(command).map_err(CommandError::internal)?;
     let host = host(app, owner.id(), false)?;
-    Ok(Arc::new(OwnedCommands {
-        commands: ShellCommands::new(host),
-        _owner: owner,
-    }))
+    Ok(Arc::new(OwnedCommands { commands: ShellCommands::new(host), _owner: owner }))
 }
 
 /// Somebody is there who answers for these processes.
@@ -184,10 +169,7 @@ impl Commands for OwnedCommands {
 }
 
 fn build_all(host: &Host) -> Vec<Arc<dyn Executor>> {
-    angelia_executors::ALL
-        .iter()
-        .map(|kind| (kind.build)(host.clone()))
-        .collect()
+    angelia_executors::ALL.iter().map(|kind| (kind.build)(host.clone())).collect()
 }
 
 fn open_store(path: &Path, owner: &Arc<OwnerLock>) -> Result<Arc<dyn Store>, CommandError> {
@@ -211,15 +193,11 @@ fn host(app: &App, owner: &str, keep_warm: bool) -> Result<Host, CommandError> {
         .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let environment = app.environment.iter();
-    let environment = environment
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
+    let environment =
+        environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Ok(Host {
         environment: Arc::new(environment),
-        user_home: app
-            .environment
-            .home()
-            .unwrap_or_else(|| app.home.dir().to_path_buf()),
+        user_home: app.environment.home().unwrap_or_else(|| app.home.dir().to_path_buf()),
         home_id: HomeId::new(&app.home.id()).map_err(CommandError::internal)?,
         owner_id: OwnerId::new(owner).map_err(CommandError::internal)?,
         work_dir: app.home.work(),
@@ -235,11 +213,7 @@ fn host(app: &App, owner: &str, keep_warm: bool) -> Result<Host, CommandError> {
 /// Values of our own environment that must never be printed: what is named like a secret.
 fn secrets(environment: &Environment) -> Vec<String> {
     const NAMED: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
-    let named_so = |name: &str| {
-        NAMED
-            .iter()
-            .any(|word| name.to_ascii_uppercase().contains(word))
-    };
+    let named_so = |name: &str| NAMED.iter().any(|word| name.to_ascii_uppercase().contains(word));
     environment
         .iter()
         .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))

@@ -48,10 +48,7 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     let local = Local::start(app, "serve", true).await?;
     let parked = local.engine.resume_parked().await?;
     if parked > 0 {
-        tracing::info!(
-            turns = parked,
-            "waiting for quotas with turns that were parked"
-        );
+        tracing::info!(turns = parked, "waiting for quotas with turns that were parked");
     }
     let doors = Tasks::new();
     let bus = open::for_serve(app, &doors).await;
@@ -76,12 +73,7 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     announce(app, address)?;
     let bus = match bus {
         Some(bus) => {
-            hosting::hooks(
-                &app.environment,
-                Arc::clone(&local.commands),
-                &bus.door.heard,
-                &doors,
-            );
+            hosting::hooks(&app.environment, Arc::clone(&local.commands), &bus.door.heard, &doors);
             hosting::host(app, &local, &bus.bus, &doors).await?;
             Some(bus.serve())
         }
@@ -113,9 +105,7 @@ pub(crate) fn leave_the_agent(app: &App) -> Result<(), CommandError> {
     }
     let program = std::env::current_exe().map_err(CommandError::internal)?;
     let error = released::start_again(&program, std::env::args_os().skip(1));
-    Err(CommandError::internal(format!(
-        "cannot start again outside the agent: {error}"
-    )))
+    Err(CommandError::internal(format!("cannot start again outside the agent: {error}")))
 }
 
 /// One daemon per home: the lock on its pid file says so for as long as it lives.
@@ -124,12 +114,8 @@ fn claim(app: &App) -> Result<File, CommandError> {
     let failed = |error: std::io::Error| {
         CommandError::internal(format!("cannot write {}: {error}", path.display()))
     };
-    let options = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path);
+    let options =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = options.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -137,29 +123,21 @@ fn claim(app: &App) -> Result<File, CommandError> {
             let mut pid = String::new();
             // Only for the message; an empty one is still true.
             let _unreadable = file.read_to_string(&mut pid);
-            let message = format!(
-                "angelia is already serving this home (process {})",
-                pid.trim()
-            );
+            let message = format!("angelia is already serving this home (process {})", pid.trim());
             let hint = "use the running one, stop it, or choose another home with ANGELIA_HOME";
             return Err(CommandError::new(Exit::TryLater, message).with_hint(hint));
         }
         Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
-    file.set_len(0)
-        .and_then(|()| file.rewind())
-        .map_err(failed)?;
+    file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
     Ok(file)
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
     TcpListener::bind(address).await.map_err(|error| {
-        CommandError::new(
-            Exit::Unavailable,
-            format!("cannot listen on {address}: {error}"),
-        )
-        .with_hint("choose another address with --listen, or port 0 for any free one")
+        CommandError::new(Exit::Unavailable, format!("cannot listen on {address}: {error}"))
+            .with_hint("choose another address with --listen, or port 0 for any free one")
     })
 }
 
@@ -189,19 +167,10 @@ fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
     let written = std::fs::write(&draft, format!("{address}\n"));
     let written = written.and_then(|()| std::fs::rename(&draft, app.home.http_addr()));
     written.map_err(|error| {
-        CommandError::internal(format!(
-            "cannot write {}: {error}",
-            app.home.http_addr().display()
-        ))
+        CommandError::internal(format!("cannot write {}: {error}", app.home.http_addr().display()))
     })?;
-    tracing::info!(
-        "listening on http://{address} and {}",
-        app.home.socket().display()
-    );
-    tracing::info!(
-        "the owner's token is in {}",
-        app.home.token_file().display()
-    );
+    tracing::info!("listening on http://{address} and {}", app.home.socket().display());
+    tracing::info!("the owner's token is in {}", app.home.token_file().display());
     exposure::announce(app, address);
     for warning in app.config.warnings() {
         tracing::warn!("{warning}");
@@ -215,10 +184,7 @@ fn warm_up(local: &Local) {
     let engine = local.engine.clone();
     local.tasks.spawn_until_stopped(async move {
         for profile in profiles.list() {
-            let wanted = Wanted {
-                profile: Some(profile.name),
-                ..Wanted::default()
-            };
+            let wanted = Wanted { profile: Some(profile.name), ..Wanted::default() };
             let Ok(spec) = profiles.spec(wanted).await else {
                 continue;
             };

@@ -83,8 +83,7 @@ fn exposed(app: &App, address: SocketAddr) -> Vec<Exposed> {
     let names = |only_agents: bool| {
         let keys = http.keys.iter().map(|key| &key.0);
         let keys = keys.filter(|key| !only_agents || key.agent_mode);
-        keys.map(|key| format!("`{}`", key.name))
-            .collect::<Vec<_>>()
+        keys.map(|key| format!("`{}`", key.name)).collect::<Vec<_>>()
     };
     let text = |kind| match kind {
         Kind::Models if http.keys.is_empty() => None,
@@ -108,8 +107,5 @@ fn exposed(app: &App, address: SocketAddr) -> Vec<Exposed> {
              your token can use it from there"
         )),
     };
-    Kind::ALL
-        .into_iter()
-        .filter_map(|kind| text(kind).map(|text| Exposed { kind, text }))
-        .collect()
+    Kind::ALL.into_iter().filter_map(|kind| text(kind).map(|text| Exposed { kind, text })).collect()
 }

@@ -125,11 +125,8 @@ pub(crate) fn courier(app: &App, tasks: &Tasks) -> Result<Courier, CommandError>
         let secret = variable("ANGELIA_WEBHOOK_SECRET").unwrap_or_default();
         let webhook = Webhook::new(&url, &secret, Arc::clone(&clock));
         let webhook = webhook.map_err(|error| {
-            CommandError::new(
-                crate::cli::error::Exit::Config,
-                format!("the webhook: {error}"),
-            )
-            .with_hint("set ANGELIA_WEBHOOK_URL and ANGELIA_WEBHOOK_SECRET (docs/bus.md)")
+            CommandError::new(crate::cli::error::Exit::Config, format!("the webhook: {error}"))
+                .with_hint("set ANGELIA_WEBHOOK_URL and ANGELIA_WEBHOOK_SECRET (docs/bus.md)")
         })?;
         adapters.push(Arc::new(webhook));
     }
@@ -210,11 +207,7 @@ async fn receive(
     called: Arc<Mutex<Option<EndpointName>>>,
 ) {
     loop {
-        let claim = Claim {
-            taken: WhenTaken::Suffix,
-            durable: true,
-            ..Claim::new(name.clone())
-        };
+        let claim = Claim { taken: WhenTaken::Suffix, durable: true, ..Claim::new(name.clone()) };
         match bus.attach(claim).await {
             Ok(mut inbox) => {
                 tracing::info!("listening on the bus as {}", inbox.endpoint());
@@ -241,11 +234,7 @@ pub(crate) fn hooks(
     tasks: &Tasks,
 ) {
     let list = hook_list(environment);
-    let launcher = Launcher::new(
-        Arc::clone(&commands),
-        LauncherLimits::default(),
-        tasks.clone(),
-    );
+    let launcher = Launcher::new(Arc::clone(&commands), LauncherLimits::default(), tasks.clone());
     let hooks = Hooks::new(list, launcher);
     if hooks.is_empty() {
         return;
@@ -268,10 +257,7 @@ fn hook_list(environment: &Environment) -> HookList {
     if let Some(said) = environment.non_empty("HERMES_BUS_HOOKS") {
         return HookList::from_variable(&said.to_string_lossy());
     }
-    let file = environment
-        .hermes_home()
-        .map(|home| home.join("hermes-bus/hooks.yaml"));
+    let file = environment.hermes_home().map(|home| home.join("hermes-bus/hooks.yaml"));
     let text = file.and_then(|path| fs::read_to_string(path).ok());
-    text.map(|text| HookList::from_file(&text))
-        .unwrap_or_default()
+    text.map(|text| HookList::from_file(&text)).unwrap_or_default()
 }

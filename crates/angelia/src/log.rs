@@ -9,9 +9,7 @@ use crate::config::Environment;
 
 pub(crate) fn start(environment: &Environment, daemon: bool) {
     let usual = if daemon { "info" } else { "error" };
-    let wanted = environment
-        .non_empty("ANGELIA_LOG")
-        .and_then(|value| value.to_str());
+    let wanted = environment.non_empty("ANGELIA_LOG").and_then(|value| value.to_str());
     let filter =
         EnvFilter::try_new(wanted.unwrap_or(usual)).unwrap_or_else(|_| EnvFilter::new(usual));
     // The MCP library logs what it is told, and that may be a prompt.
@@ -20,13 +18,7 @@ pub(crate) fn start(environment: &Environment, daemon: bool) {
         Err(_) => filter,
     };
     let colour = std::io::stderr().is_terminal() && environment.non_empty("NO_COLOR").is_none();
-    let lines = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(colour)
-        .with_target(false);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colour).with_target(false);
     // A second start would only repeat the first.
-    let _already = tracing_subscriber::registry()
-        .with(filter)
-        .with(lines)
-        .try_init();
+    let _already = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }

@@ -16,9 +16,7 @@ pub(crate) fn settings(config: &Config) -> ModelSettings {
     ModelSettings {
         agent_mode: http.agent_mode,
         keys: keys(config).into(),
-        aliases: aliases
-            .map(|(id, meant)| (Arc::clone(&id.0), meant.as_str().into()))
-            .collect(),
+        aliases: aliases.map(|(id, meant)| (Arc::clone(&id.0), meant.as_str().into())).collect(),
         utility_profile: http.utility_profile.as_deref().map(Into::into),
         disconnect_grace: http.disconnect_grace.duration(),
         idempotency_window: http.idempotency_window.duration(),

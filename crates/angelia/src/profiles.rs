@@ -31,12 +31,7 @@ pub(crate) struct ConfiguredProfiles {
 
 impl ConfiguredProfiles {
     pub(crate) fn new(app: Arc<App>, executors: Vec<Arc<dyn Executor>>) -> Self {
-        Self {
-            offer: Offer::new(&app),
-            app,
-            executors,
-            chosen: Mutex::default(),
-        }
+        Self { offer: Offer::new(&app), app, executors, chosen: Mutex::default() }
     }
 
     async fn specify(&self, wanted: Wanted) -> Result<SessionSpec, Failure> {
@@ -82,10 +77,7 @@ impl ConfiguredProfiles {
         call: &Call<'_>,
     ) -> Result<Option<Box<SessionSpec>>, Failure> {
         let config = &self.app.config;
-        let call = Call {
-            named_cwd: Some(&spec.cwd),
-            ..*call
-        };
+        let call = Call { named_cwd: Some(&spec.cwd), ..*call };
         let mut chain: Vec<SessionSpec> = Vec::new();
         loop {
             let last = chain.last().unwrap_or(spec);
@@ -117,11 +109,7 @@ impl ConfiguredProfiles {
     }
 
     async fn is_ready(&self, spec: &SessionSpec) -> bool {
-        let Some(executor) = self
-            .executors
-            .iter()
-            .find(|one| one.name() == &*spec.executor)
-        else {
+        let Some(executor) = self.executors.iter().find(|one| one.name() == &*spec.executor) else {
             return false;
         };
         let health = executor.probe(spec).await;
@@ -135,9 +123,7 @@ impl ConfiguredProfiles {
 
     fn was_chosen(&self, executor: &str) -> bool {
         let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        chosen
-            .as_ref()
-            .is_some_and(|(name, at)| **name == *executor && at.elapsed() < BELIEVED)
+        chosen.as_ref().is_some_and(|(name, at)| **name == *executor && at.elapsed() < BELIEVED)
     }
 }
 

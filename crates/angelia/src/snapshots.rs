@@ -104,10 +104,7 @@ fn put(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
     let Some(folder) = path.parent() else {
         return Ok(());
     };
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let unfinished = path.with_extension(format!("json.{}", std::process::id()));
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -144,11 +141,7 @@ fn part(part: &Part) -> Value {
             "type": "tool_use", "id": id.as_str(), "name": &**name,
             "input": serde_json::from_str::<Value>(input.get()).unwrap_or_default(),
         }),
-        Part::ToolResult {
-            id,
-            ok,
-            content: parts,
-        } => json!({
+        Part::ToolResult { id, ok, content: parts } => json!({
             "type": "tool_result", "tool_use_id": id.as_str(), "is_error": !ok,
             "content": parts.iter().map(content).collect::<Vec<_>>(),
         }),

@@ -27,19 +27,12 @@ pub(super) fn install(group: &Group) -> Result<()> {
             .with_context(|| format!("cannot copy tests/{name}/{file}"))?;
     }
     // The programs are in the packages as files: no install script has anything to do.
-    succeed(
-        command("npm")
-            .args(["ci", "--ignore-scripts"])
-            .current_dir(target),
-    )
-    .with_context(|| format!("cannot install tests/{name}; is the package registry reachable?"))?;
+    succeed(command("npm").args(["ci", "--ignore-scripts"]).current_dir(target)).with_context(
+        || format!("cannot install tests/{name}; is the package registry reachable?"),
+    )?;
     // npm passes over an optional package that it cannot fetch.
     let missing = missing(target, &programs);
-    ensure!(
-        missing.is_empty(),
-        "npm did not install {}",
-        missing.join(", ")
-    );
+    ensure!(missing.is_empty(), "npm did not install {}", missing.join(", "));
     group.finish(&lock)
 }
 
@@ -101,10 +94,7 @@ mod tests {
 
     #[test]
     fn takes_the_packages_of_the_platform() {
-        assert_eq!(
-            programs(MANIFEST, "linux-x64").unwrap(),
-            ["agent-1.0-linux-x64"]
-        );
+        assert_eq!(programs(MANIFEST, "linux-x64").unwrap(), ["agent-1.0-linux-x64"]);
     }
 
     #[test]

@@ -17,12 +17,8 @@ pub(super) fn install(group: &Group) -> Result<()> {
         bail!("python3 is not on PATH; install Python 3.11 or newer, then run this again");
     }
     group.begin()?;
-    succeed(
-        command("python3")
-            .args(["-m", "venv", "--clear"])
-            .arg(&group.target),
-    )
-    .context("cannot make a virtual environment; is Python's venv module installed?")?;
+    succeed(command("python3").args(["-m", "venv", "--clear"]).arg(&group.target))
+        .context("cannot make a virtual environment; is Python's venv module installed?")?;
     // Wheels only: what has to be built would need more than Python.
     succeed(
         command(&python)

@@ -25,10 +25,8 @@ const MAY_SEE: [(&str, &[&str]); 7] = [
 const VENDORS: [&str; 4] = ["claude", "codex", "anthropic", "openai"];
 
 pub(crate) fn check(source: &Source) -> Vec<Problem> {
-    if let Some(name) = source
-        .path
-        .strip_prefix("crates/")
-        .and_then(|p| p.strip_suffix("/Cargo.toml"))
+    if let Some(name) =
+        source.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"))
     {
         return direction(name, source);
     }
@@ -87,14 +85,8 @@ mod tests {
     use super::*;
 
     fn problems(path: &str, text: &str) -> Vec<String> {
-        let source = Source {
-            path: path.into(),
-            text: text.into(),
-        };
-        check(&source)
-            .into_iter()
-            .map(|problem| problem.message)
-            .collect()
+        let source = Source { path: path.into(), text: text.into() };
+        check(&source).into_iter().map(|problem| problem.message).collect()
     }
 
     #[test]

@@ -4,9 +4,8 @@ use super::{Problem, Source};
 
 const MAX_LINES: usize = 800;
 const TABLE: &str = "// tidy: table";
-const EMPTY_NAMES: [&str; 8] = [
-    "util", "utils", "common", "helper", "helpers", "manager", "managers", "misc",
-];
+const EMPTY_NAMES: [&str; 8] =
+    ["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"];
 
 pub(crate) fn check(source: &Source) -> Vec<Problem> {
     if !source.path.ends_with(".rs") {
@@ -40,11 +39,7 @@ mod tests {
     use super::*;
 
     fn problems(path: &str, text: &str) -> usize {
-        check(&Source {
-            path: path.into(),
-            text: text.into(),
-        })
-        .len()
+        check(&Source { path: path.into(), text: text.into() }).len()
     }
 
     #[test]

@@ -31,10 +31,7 @@ fn functions(code: &str) -> Vec<(usize, &str)> {
         .filter(|(at, _)| *at == 0 || !is_word(code.as_bytes()[at - 1]))
         .filter_map(|(at, _)| {
             let rest = &code[at + 3..];
-            let end = rest
-                .bytes()
-                .position(|byte| !is_word(byte))
-                .unwrap_or(rest.len());
+            let end = rest.bytes().position(|byte| !is_word(byte)).unwrap_or(rest.len());
             (end > 0).then(|| (at, &rest[..end]))
         })
         .collect()
@@ -87,9 +84,7 @@ pub(super) fn blank(text: &str) -> String {
             continue;
         }
         out.extend(
-            bytes[at..at + end]
-                .iter()
-                .map(|byte| if *byte == b'\n' { b'\n' } else { b' ' }),
+            bytes[at..at + end].iter().map(|byte| if *byte == b'\n' { b'\n' } else { b' ' }),
         );
         at += end;
     }
@@ -143,22 +138,13 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> Vec<String> {
-        let source = Source {
-            path: "a.rs".into(),
-            text: text.into(),
-        };
-        check(&source)
-            .into_iter()
-            .map(|problem| problem.message)
-            .collect()
+        let source = Source { path: "a.rs".into(), text: text.into() };
+        check(&source).into_iter().map(|problem| problem.message).collect()
     }
 
     #[test]
     fn counts_from_the_name_to_the_closing_brace() {
-        let long = format!(
-            "fn short() {{}}\nfn long() {{\n{}}}\n",
-            "    a();\n".repeat(99)
-        );
+        let long = format!("fn short() {{}}\nfn long() {{\n{}}}\n", "    a();\n".repeat(99));
         assert_eq!(problems(&long), ["`long` has 101 lines; 100 are the limit"]);
         let fits = format!("fn fits() {{\n{}}}\n", "    a();\n".repeat(98));
         assert!(problems(&fits).is_empty());

@@ -9,10 +9,7 @@ pub(crate) fn check(sources: &[Source], exists: &dyn Fn(&str) -> bool) -> Vec<Pr
         problems.extend(links(source, exists));
     }
     for (name, check) in [
-        (
-            "ARCHITECTURE.md",
-            paths as fn(&Source, &[Source], &dyn Fn(&str) -> bool) -> Vec<Problem>,
-        ),
+        ("ARCHITECTURE.md", paths as fn(&Source, &[Source], &dyn Fn(&str) -> bool) -> Vec<Problem>),
         ("README.md", commands),
     ] {
         match sources.iter().find(|source| source.path == name) {
@@ -25,10 +22,7 @@ pub(crate) fn check(sources: &[Source], exists: &dyn Fn(&str) -> bool) -> Vec<Pr
 
 /// Relative links of any document.
 fn links(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
-    let folder = source
-        .path
-        .rsplit_once('/')
-        .map_or("", |(folder, _)| folder);
+    let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut problems = Vec::new();
     for (number, line) in source.text.lines().enumerate() {
         for part in line.split("](").skip(1) {
@@ -61,9 +55,7 @@ fn join(folder: &str, target: &str) -> String {
 /// Paths in backticks: from the root, or from a crate's folder or its `src`.
 fn paths(source: &Source, sources: &[Source], exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for (number, path) in quoted(&source.text)
-        .into_iter()
-        .filter(|(_, word)| is_path(word, exists))
+    for (number, path) in quoted(&source.text).into_iter().filter(|(_, word)| is_path(word, exists))
     {
         let path = path.trim_end_matches('/');
         let ending = format!("/{path}");
@@ -81,9 +73,7 @@ fn paths(source: &Source, sources: &[Source], exists: &dyn Fn(&str) -> bool) -> 
 
 /// A word that can only mean a file or folder of ours.
 fn is_path(word: &str, exists: &dyn Fn(&str) -> bool) -> bool {
-    let plain = word
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+    let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
     let first = word.split('/').next().unwrap_or_default();
     let rooted = word.contains('/') && !first.is_empty() && first != "target" && exists(first);
     plain && (rooted || word.ends_with(".rs"))
@@ -97,12 +87,7 @@ fn quoted(text: &str) -> Vec<(usize, &str)> {
         if line.trim_start().starts_with("```") {
             in_block = !in_block;
         } else if !in_block {
-            found.extend(
-                line.split('`')
-                    .skip(1)
-                    .step_by(2)
-                    .map(|word| (number + 1, word)),
-            );
+            found.extend(line.split('`').skip(1).step_by(2).map(|word| (number + 1, word)));
         }
     }
     found
@@ -120,9 +105,7 @@ fn commands(source: &Source, sources: &[Source], _: &dyn Fn(&str) -> bool) -> Ve
         }
         // At the start of a line or of a quoted word it is the program, elsewhere it is the project.
         let typed = line.trim_start().trim_start_matches("$ ");
-        let typed = typed
-            .starts_with("angelia ")
-            .then(|| after(typed, "angelia "));
+        let typed = typed.starts_with("angelia ").then(|| after(typed, "angelia "));
         let inline = after(line, "`angelia ");
         let run = after(line, "cargo run --release -- ");
         for command in typed.into_iter().flatten().take(1).chain(inline).chain(run) {
@@ -141,9 +124,7 @@ fn after<'a>(line: &'a str, lead: &str) -> Vec<&'a str> {
         let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-'));
         &rest[..end.unwrap_or(rest.len())]
     });
-    words
-        .filter(|word| !word.is_empty() && !word.starts_with('-'))
-        .collect()
+    words.filter(|word| !word.is_empty() && !word.starts_with('-')).collect()
 }
 
 /// Whether the program's arguments have such a variant: `run` is `Run` there.
@@ -158,11 +139,7 @@ fn is_subcommand(command: &str, sources: &[Source]) -> bool {
     sources
         .iter()
         .filter(|source| source.path.starts_with("crates/angelia/src/"))
-        .any(|source| {
-            spellings
-                .iter()
-                .any(|spelling| source.text.contains(spelling))
-        })
+        .any(|source| spellings.iter().any(|spelling| source.text.contains(spelling)))
 }
 
 #[cfg(test)]
@@ -170,10 +147,7 @@ mod tests {
     use super::*;
 
     fn source(path: &str, text: &str) -> Source {
-        Source {
-            path: path.into(),
-            text: text.into(),
-        }
+        Source { path: path.into(), text: text.into() }
     }
 
     fn exists(path: &str) -> bool {
@@ -181,10 +155,7 @@ mod tests {
     }
 
     fn messages(problems: Vec<Problem>) -> Vec<String> {
-        problems
-            .into_iter()
-            .map(|problem| problem.message)
-            .collect()
+        problems.into_iter().map(|problem| problem.message).collect()
     }
 
     #[test]
@@ -198,29 +169,21 @@ mod tests {
     fn paths_of_the_code_map_exist() {
         let text = "`crates/angelia/src/main.rs` `crates/gone` `task.rs` `none.rs` `/v1/messages`\n\
                     ```\n`crates/also-gone`\n```\n`N/M` `engine/turn.rs`";
-        let sources = [
-            source("crates/angelia-core/src/task.rs", ""),
-            source("x/engine/turn.rs", ""),
-        ];
+        let sources =
+            [source("crates/angelia-core/src/task.rs", ""), source("x/engine/turn.rs", "")];
         let found = messages(paths(&source("ARCHITECTURE.md", text), &sources, &exists));
         assert_eq!(found, ["there is no crates/gone", "there is no none.rs"]);
     }
 
     #[test]
     fn commands_of_the_readme_exist() {
-        let sources = [source(
-            "crates/angelia/src/cli/mod.rs",
-            "enum Command {\n    Run(Run),\n}",
-        )];
+        let sources = [source("crates/angelia/src/cli/mod.rs", "enum Command {\n    Run(Run),\n}")];
         let text = "cargo xtask test\ncargo xtask dance\nangelia run \"hello\"\n`angelia sing`\n\
                     About angelia itself.\ncargo run --release -- run \"hello\"";
         let found = messages(commands(&source("README.md", text), &sources, &exists));
         assert_eq!(
             found,
-            [
-                "there is no command `cargo xtask dance`",
-                "there is no command `angelia sing`"
-            ]
+            ["there is no command `cargo xtask dance`", "there is no command `angelia sing`"]
         );
     }
 }

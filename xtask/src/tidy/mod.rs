@@ -22,11 +22,7 @@ pub(crate) struct Problem {
 
 impl Problem {
     fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line, message: message.into() }
     }
 }
 
@@ -39,11 +35,7 @@ pub(crate) struct Source {
 }
 
 pub(crate) fn run() -> Result<ExitCode> {
-    Ok(if check()? == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if check()? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Prints every problem; how many there are.
@@ -67,23 +59,14 @@ pub(crate) fn check() -> Result<usize> {
 
 /// Everything git tracks or would track, as far as it is text.
 fn sources(root: &Path) -> Result<Vec<Source>> {
-    let list = [
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ];
+    let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let paths = output(command("git").args(list))?
         .context("cannot list the files; tidy needs git and a checkout")?;
     let mut sources = Vec::new();
     for path in paths.split('\0').filter(|path| !path.is_empty()) {
         // A file may be deleted and not yet committed, and an image is no text: neither is our matter.
         if let Ok(text) = fs::read_to_string(root.join(path)) {
-            sources.push(Source {
-                path: path.to_owned(),
-                text,
-            });
+            sources.push(Source { path: path.to_owned(), text });
         }
     }
     Ok(sources)

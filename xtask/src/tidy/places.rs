@@ -52,11 +52,7 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> usize {
-        check(&Source {
-            path: "a.md".into(),
-            text: text.into(),
-        })
-        .len()
+        check(&Source { path: "a.md".into(), text: text.into() }).len()
     }
 
     #[test]
@@ -73,12 +69,8 @@ mod tests {
 
     #[test]
     fn leaves_relative_paths_and_longer_words() {
-        for text in [
-            ["$HOME/wo", "rk/x"],
-            ["frames/wo", "rk/"],
-            ["/works", "hop"],
-            ["a/t", "mp/b"],
-        ] {
+        for text in [["$HOME/wo", "rk/x"], ["frames/wo", "rk/"], ["/works", "hop"], ["a/t", "mp/b"]]
+        {
             assert_eq!(problems(&text.concat()), 0, "{text:?}");
         }
     }
@@ -86,12 +78,6 @@ mod tests {
     #[test]
     fn leaves_recordings_as_they_are() {
         let text = ["/t", "mp/socket"].concat();
-        assert!(
-            check(&Source {
-                path: "fixtures/a.ndjson".into(),
-                text
-            })
-            .is_empty()
-        );
+        assert!(check(&Source { path: "fixtures/a.ndjson".into(), text }).is_empty());
     }
 }

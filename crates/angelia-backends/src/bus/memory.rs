@@ -27,21 +27,13 @@ pub struct MemoryBus;
 impl MemoryBus {
     pub fn open(limits: BusLimits, clock: Arc<dyn Clock>) -> Arc<dyn Bus> {
         let index = Arc::new(Mutex::new(Index::new(limits)));
-        let order = Order {
-            next: 1,
-            is_closed: false,
-            repeats: Repeats::new(&limits),
-        };
+        let order = Order { next: 1, is_closed: false, repeats: Repeats::new(&limits) };
         let keeper = Nowhere {
             index: Arc::clone(&index),
             clock: Arc::clone(&clock),
             order: Mutex::new(order),
         };
-        Arc::new(Shared {
-            index,
-            keeper: Arc::new(keeper),
-            clock,
-        })
+        Arc::new(Shared { index, keeper: Arc::new(keeper), clock })
     }
 }
 
@@ -82,13 +74,7 @@ impl Nowhere {
             order.repeats.insert(key, now);
             let first = order.next;
             order.next += outgoing.targets.slots().len() as u64;
-            receipts.push(Ok(index.commit(
-                outgoing,
-                first,
-                now,
-                None,
-                batch.watch.as_ref(),
-            )));
+            receipts.push(Ok(index.commit(outgoing, first, now, None, batch.watch.as_ref())));
         }
         drop(index);
         drop(order);

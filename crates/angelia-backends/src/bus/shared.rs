@@ -61,9 +61,7 @@ pub(super) fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
 }
 
 pub(super) fn failed(what: &str, error: &io::Error) -> BusError {
-    BusError::Failed {
-        message: format!("{what}: {error}; check the disk"),
-    }
+    BusError::Failed { message: format!("{what}: {error}; check the disk") }
 }
 
 impl<K: Keeper> Shared<K> {
@@ -111,11 +109,7 @@ impl<K: Keeper> Shared<K> {
 
     pub(super) async fn store(&self, outgoing: Vec<Outgoing>, watch: Option<Watch>) -> Published {
         let (reply, published) = Published::new(outgoing.len());
-        let batch = Batch {
-            outgoing,
-            watch,
-            reply,
-        };
+        let batch = Batch { outgoing, watch, reply };
         self.keeper.store(batch).await;
         published
     }
@@ -132,10 +126,7 @@ async fn read<K: Keeper>(
 }
 
 impl<K: Keeper> Bus for Shared<K> {
-    #[expect(
-        clippy::async_yields_async,
-        reason = "queued is one thing, synced another"
-    )]
+    #[expect(clippy::async_yields_async, reason = "queued is one thing, synced another")]
     fn publish(&self, messages: Vec<Message>, watch: Option<Watch>) -> BoxFuture<'_, Published> {
         Box::pin(async move {
             self.wait_for_room(&messages).await;
@@ -176,9 +167,7 @@ impl<K: Keeper> Bus for Shared<K> {
     fn proves(&self, name: &str, token: &str) -> bool {
         let index = lock(&self.index);
         let standing = index.known(name).map(|endpoint| &endpoint.standing);
-        standing
-            .and_then(|standing| standing.token)
-            .is_some_and(|wanted| wanted == hash(token))
+        standing.and_then(|standing| standing.token).is_some_and(|wanted| wanted == hash(token))
     }
 
     fn listening(&self) -> Vec<(EndpointName, Uuid)> {
@@ -229,13 +218,7 @@ impl<K: Keeper> Bus for Shared<K> {
     }
 
     fn discard(&self, dead: Position) -> BoxFuture<'_, Result<(), BusError>> {
-        Box::pin(async move {
-            if self.discard(dead.0) {
-                Ok(())
-            } else {
-                Err(BusError::NotFound)
-            }
-        })
+        Box::pin(async move { if self.discard(dead.0) { Ok(()) } else { Err(BusError::NotFound) } })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

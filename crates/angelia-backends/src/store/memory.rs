@@ -62,11 +62,7 @@ impl Store for MemoryStore {
             if kept.sessions.contains_key(&session.id) {
                 return Err(StoreError::Conflict);
             }
-            let new = KeptSession {
-                record: session.clone(),
-                is_held: false,
-                epoch: 0,
-            };
+            let new = KeptSession { record: session.clone(), is_held: false, epoch: 0 };
             kept.sessions.insert(session.id, new);
             Ok(())
         })
@@ -92,10 +88,7 @@ impl Store for MemoryStore {
         self.answer(|kept| {
             let newest_first = kept.sessions.values().rev().map(|session| &session.record);
             Ok(newest_first
-                .filter(|record| {
-                    page.before
-                        .is_none_or(|before| record.id.as_uuid() < before)
-                })
+                .filter(|record| page.before.is_none_or(|before| record.id.as_uuid() < before))
                 .take(page.limit)
                 .cloned()
                 .collect())
@@ -130,10 +123,7 @@ impl Store for MemoryStore {
             let current = kept.session(session)?;
             current.is_held = true;
             current.epoch += 1;
-            Ok(Lease {
-                session,
-                epoch: current.epoch,
-            })
+            Ok(Lease { session, epoch: current.epoch })
         })
     }
 
@@ -182,10 +172,7 @@ impl Store for MemoryStore {
             let newest_first = kept.turns.values().rev().map(|turn| &turn.record);
             Ok(newest_first
                 .filter(|record| session.is_none_or(|session| record.session == session))
-                .filter(|record| {
-                    page.before
-                        .is_none_or(|before| record.id.as_uuid() < before)
-                })
+                .filter(|record| page.before.is_none_or(|before| record.id.as_uuid() < before))
                 .take(page.limit)
                 .cloned()
                 .collect())
@@ -201,9 +188,7 @@ impl Store for MemoryStore {
             let Some(turn) = kept.turns.get(&turn) else {
                 return Ok(Vec::new());
             };
-            let later = turn
-                .events
-                .range((Bound::Excluded(after), Bound::Unbounded));
+            let later = turn.events.range((Bound::Excluded(after), Bound::Unbounded));
             Ok(later.take(limit).map(|(_, event)| event.clone()).collect())
         })
     }
@@ -214,8 +199,7 @@ impl Store for MemoryStore {
             Ok(newest_first
                 .filter(|record| which == Approvals::All || record.decided.is_none())
                 .filter(|record| {
-                    page.before
-                        .is_none_or(|before| record.approval.id.as_uuid() < before)
+                    page.before.is_none_or(|before| record.approval.id.as_uuid() < before)
                 })
                 .take(page.limit)
                 .cloned()
@@ -229,10 +213,8 @@ impl Store for MemoryStore {
 
     fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>> {
         self.answer(|kept| {
-            let mut notes: Vec<_> = (kept.histories.iter())
-                .filter(|note| note.hash == hash)
-                .cloned()
-                .collect();
+            let mut notes: Vec<_> =
+                (kept.histories.iter()).filter(|note| note.hash == hash).cloned().collect();
             notes.sort_by_key(|note| std::cmp::Reverse((note.turn, note.seq)));
             notes.truncate(limit);
             Ok(notes)
@@ -245,9 +227,7 @@ impl Store for MemoryStore {
             let theirs = turns.filter(|turn| {
                 turn.options.caller.as_deref() == Some(caller) && turn.created_at >= since
             });
-            Ok(theirs
-                .filter_map(|turn| turn.state.outcome()?.usage.cost_usd)
-                .sum())
+            Ok(theirs.filter_map(|turn| turn.state.outcome()?.usage.cost_usd).sum())
         })
     }
 

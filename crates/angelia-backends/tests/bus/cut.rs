@@ -162,10 +162,7 @@ async fn a_message_that_is_damaged_later_is_passed_over() {
     let clock = std::sync::Arc::clone(&wish.clock) as _;
     let limits = crate::place::limits(&wish);
     let bus = angelia_backends::bus::LocalBus::open(&bus_folder, limits, clock).unwrap();
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .open(bus_folder.join(LOG))
-        .unwrap();
+    let file = fs::OpenOptions::new().write(true).open(bus_folder.join(LOG)).unwrap();
     file.write_all_at(b"!", written.ends[4] as u64 - 3).unwrap();
     let mut inbox = attach(&bus, "r").await;
     let got = take(&mut inbox, MESSAGES - 1).await;

@@ -124,11 +124,7 @@ impl Stage {
         match step {
             Step::Send { to, sizes } => self.send(to, &sizes).await,
             Step::Take { name, limit } => self.take(name, limit).await,
-            Step::Ack {
-                name,
-                count,
-                newest,
-            } => self.ack(name, count, newest),
+            Step::Ack { name, count, newest } => self.ack(name, count, newest),
             Step::Refuse { name } => {
                 if let Some((_, _, position)) = self.queues[name].taken.pop() {
                     let inbox = self.inboxes.get_mut(&name).unwrap();
@@ -143,11 +139,7 @@ impl Stage {
             Step::Later => self.wish.clock.advance(self.wish.dedupe_window * 2),
             Step::Reopen => self.reopen(),
         }
-        let queued: usize = self
-            .queues
-            .iter()
-            .map(|one| one.waiting.len() + one.taken.len())
-            .sum();
+        let queued: usize = self.queues.iter().map(|one| one.waiting.len() + one.taken.len()).sum();
         let counts = self.bus().counts();
         assert_eq!((counts.queued, counts.dead), (queued, self.refused));
     }
@@ -184,15 +176,8 @@ impl Stage {
     fn ack(&mut self, name: usize, count: usize, newest: bool) {
         let taken = &mut self.queues[name].taken;
         let count = count.min(taken.len());
-        let range = if newest {
-            taken.len() - count..taken.len()
-        } else {
-            0..count
-        };
-        let done: Vec<Position> = taken
-            .drain(range)
-            .map(|(_, _, position)| position)
-            .collect();
+        let range = if newest { taken.len() - count..taken.len() } else { 0..count };
+        let done: Vec<Position> = taken.drain(range).map(|(_, _, position)| position).collect();
         if let Some(inbox) = self.inboxes.get_mut(&name) {
             inbox.ack(&done);
         }

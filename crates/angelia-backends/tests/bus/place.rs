@@ -31,9 +31,7 @@ pub(crate) fn limits(wish: &BusWish) -> BusLimits {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-        }
+        Self { folder: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn path(&self) -> PathBuf {

@@ -22,18 +22,13 @@ fn sized(to: &str, id: &str, size: usize) -> Message {
 fn on_disk(place: &Place) -> u64 {
     let files = fs::read_dir(place.path().join("log")).unwrap();
     // One that is being renamed is counted the next time.
-    files
-        .filter_map(|file| Some(file.ok()?.metadata().ok()?.len()))
-        .sum()
+    files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum()
 }
 
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(
-            tokio::time::Instant::now() < deadline,
-            "not in time: {what}"
-        );
+        assert!(tokio::time::Instant::now() < deadline, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -78,11 +73,7 @@ async fn space_is_given_back_around_a_message_that_waits() {
     let mut number = 0;
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while on_disk(&place) > 24 * MIB as u64 {
-        assert!(
-            tokio::time::Instant::now() < deadline,
-            "{}",
-            on_disk(&place)
-        );
+        assert!(tokio::time::Instant::now() < deadline, "{}", on_disk(&place));
         number += 1;
         accepted(&bus, message("s", "r", &format!("more {number}"))).await;
         let got = take(&mut inbox, 1).await;

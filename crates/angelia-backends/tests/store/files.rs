@@ -28,16 +28,10 @@ fn assert_refused(home: &Home, words: &[&str]) -> OpenError {
 
 #[test]
 fn a_file_that_is_no_database_is_left_alone() {
-    for content in [
-        &b"not a database, but long enough to look at. "[..],
-        &[0xff; 5000],
-    ] {
+    for content in [&b"not a database, but long enough to look at. "[..], &[0xff; 5000]] {
         let home = Home::new();
         fs::write(home.state(), content.repeat(20)).unwrap();
-        assert_refused(
-            &home,
-            &["not a database", "move the file aside", "start again"],
-        );
+        assert_refused(&home, &["not a database", "move the file aside", "start again"]);
     }
 }
 
@@ -124,14 +118,9 @@ fn what_cannot_be_opened_says_why() {
         if path.starts_with("/proc") && !Path::new("/proc/self").exists() {
             continue;
         }
-        let text = SqliteStore::open(&path, home.enter())
-            .unwrap_err()
-            .to_string();
+        let text = SqliteStore::open(&path, home.enter()).unwrap_err().to_string();
         assert!(text.contains(path.to_str().unwrap()), "{text}");
-        assert!(
-            text.contains("check that") || text.contains("write permission"),
-            "{text}"
-        );
+        assert!(text.contains("check that") || text.contains("write permission"), "{text}");
     }
 }
 
@@ -157,10 +146,7 @@ async fn a_read_only_home_says_so() {
     // Root may write anywhere.
     if is_enforced {
         let text = opened.unwrap_err().to_string();
-        assert!(
-            text.contains("read-only") && text.contains("permission"),
-            "{text}"
-        );
+        assert!(text.contains("read-only") && text.contains("permission"), "{text}");
     }
     let store = home.open();
     assert_eq!(store.sessions(Page::first(9)).await.unwrap().len(), 1);
@@ -209,12 +195,8 @@ fn the_schema_is_the_one_we_know() {
     let mut statement = database
         .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
         .unwrap();
-    let rows = statement
-        .query_map([], |row| row.get::<_, String>(0))
-        .unwrap();
+    let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
     let schema: Vec<_> = rows.map(Result::unwrap).collect();
-    let version: i64 = database
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .unwrap();
+    let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
     insta::assert_snapshot!(format!("version {version}\n\n{}", schema.join("\n\n")));
 }

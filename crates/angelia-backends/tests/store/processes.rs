@@ -27,10 +27,7 @@ struct Other {
 }
 
 impl Other {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a test plays a process of its own"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "a test plays a process of its own")]
     fn start(test: &str, home: &Home) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([test, "--exact", "--ignored", "--nocapture"])
@@ -42,11 +39,7 @@ impl Other {
         let mut input = child.stdin.take().unwrap();
         writeln!(input, "{}", home.path().display()).unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self {
-            child,
-            output,
-            input,
-        }
+        Self { child, output, input }
     }
 
     /// The rest of the next line that starts with `word`.
@@ -94,10 +87,7 @@ async fn owner_that_appends_until_it_is_killed() {
     let Some(home) = told() else { return };
     let store = open(&home);
     let (lease, turn) = stored_turn(&store).await;
-    store
-        .set_turn_state(&lease, turn.id, &TurnState::Running)
-        .await
-        .unwrap();
+    store.set_turn_state(&lease, turn.id, &TurnState::Running).await.unwrap();
     println!("\nsession {}", lease.session);
     for seq in 1.. {
         let append = store.append(&lease, vec![event(&turn, seq, notice("n"))]);

@@ -25,10 +25,7 @@ struct Open {
 /// What becomes of a request.
 pub(super) enum Asked {
     /// Decided at once; people may want to know.
-    Decided {
-        decision: Decision,
-        notice: Option<Notice>,
-    },
+    Decided { decision: Decision, notice: Option<Notice> },
     /// Put to people.
     Pending(Approval),
 }
@@ -45,10 +42,8 @@ pub(super) struct Rules<'a> {
 
 impl Approvals {
     pub(super) fn ask(&mut self, id: ApprovalId, request: ApprovalRequest, rules: &Rules) -> Asked {
-        let allow = |by: &str| Asked::Decided {
-            decision: Decision::new(Verdict::Once, by),
-            notice: None,
-        };
+        let allow =
+            |by: &str| Asked::Decided { decision: Decision::new(Verdict::Once, by), notice: None };
         match rules.permissions.answer(&request, rules.cwd) {
             RuleAnswer::Allow => allow("rule"),
             RuleAnswer::Deny(why) => declined(&request, "rule", &why),
@@ -68,11 +63,7 @@ impl Approvals {
                     detail: request.detail.clone(),
                     expires_at: rules.expires_at,
                 };
-                self.open.push(Open {
-                    id,
-                    request,
-                    since: Instant::now(),
-                });
+                self.open.push(Open { id, request, since: Instant::now() });
                 Asked::Pending(approval)
             }
         }
@@ -86,10 +77,7 @@ impl Approvals {
 
     /// Takes the question of this key off the list: the agent no longer wants an answer.
     pub(super) fn withdraw(&mut self, key: &str) -> Option<ApprovalId> {
-        let index = self
-            .open
-            .iter()
-            .position(|open| *open.request.key == *key)?;
+        let index = self.open.iter().position(|open| *open.request.key == *key)?;
         Some(self.open.remove(index).id)
     }
 
@@ -104,11 +92,7 @@ impl Approvals {
 
     /// Questions that nobody has answered since then.
     pub(super) fn unanswered_since(&self, then: Instant) -> Vec<ApprovalId> {
-        self.open
-            .iter()
-            .filter(|open| open.since <= then)
-            .map(|open| open.id)
-            .collect()
+        self.open.iter().filter(|open| open.since <= then).map(|open| open.id).collect()
     }
 
     /// Closes what is still open when the turn ends.
@@ -121,17 +105,11 @@ impl Approvals {
 }
 
 pub(super) fn resolved(id: ApprovalId, verdict: Verdict, by: &str) -> EventKind {
-    EventKind::Resolved(Resolution {
-        id,
-        verdict,
-        by: by.into(),
-    })
+    EventKind::Resolved(Resolution { id, verdict, by: by.into() })
 }
 
 fn is_granted(request: &ApprovalRequest, granted: &[(Arc<str>, Option<Arc<str>>)]) -> bool {
-    granted
-        .iter()
-        .any(|(tool, subject)| *tool == request.tool_name && *subject == request.subject)
+    granted.iter().any(|(tool, subject)| *tool == request.tool_name && *subject == request.subject)
 }
 
 fn declined(request: &ApprovalRequest, by: &str, why: &str) -> Asked {

@@ -15,13 +15,7 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) const fn new(budgets: Budgets, now: Instant) -> Self {
-        Self {
-            budgets,
-            began: now,
-            tools: 0,
-            paid_before: 0.0,
-            paid: 0.0,
-        }
+        Self { budgets, began: now, tools: 0, paid_before: 0.0, paid: 0.0 }
     }
 
     /// Another segment begins with fresh budgets of time and tools; what was paid stays paid.
@@ -50,9 +44,7 @@ impl Meter {
 
     /// The whole turn has cost what it may: it does not go on by itself.
     pub(super) fn is_costly(&self) -> bool {
-        self.budgets
-            .cost_usd
-            .is_some_and(|limit| self.paid_before + self.paid >= limit)
+        self.budgets.cost_usd.is_some_and(|limit| self.paid_before + self.paid >= limit)
     }
 
     /// When the segment's time is up.

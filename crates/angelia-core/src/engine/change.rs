@@ -72,9 +72,7 @@ impl Engine {
                     return Ok(record);
                 }
                 // The actor had just decided to end: start another one.
-                Err(Command::Change {
-                    change: returned, ..
-                }) => change = returned,
+                Err(Command::Change { change: returned, .. }) => change = returned,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
         }

@@ -43,11 +43,7 @@ impl Engine {
     }
 
     pub async fn session(&self, id: SessionId) -> Result<SessionRecord, EngineError> {
-        self.shared
-            .store
-            .session(id)
-            .await?
-            .ok_or(EngineError::NotFound("session"))
+        self.shared.store.session(id).await?.ok_or(EngineError::NotFound("session"))
     }
 
     pub async fn sessions(&self, page: Page) -> Result<Vec<SessionRecord>, EngineError> {
@@ -66,10 +62,7 @@ impl Engine {
             match self.shared.store.put_session(&session).await {
                 Ok(revision) => {
                     self.shared.changed(id);
-                    return Ok(SessionRecord {
-                        revision,
-                        ..session
-                    });
+                    return Ok(SessionRecord { revision, ..session });
                 }
                 // A turn of the session wrote in between: its change stays, ours comes after.
                 Err(StoreError::Conflict) => {}
@@ -103,8 +96,7 @@ impl Engine {
 
     /// Everything that was said in a session, with true roles, also before it was forked.
     pub async fn messages(&self, id: SessionId) -> Result<Vec<Message>, EngineError> {
-        self.messages_until(id, TurnId::from_uuid(Uuid::max()))
-            .await
+        self.messages_until(id, TurnId::from_uuid(Uuid::max())).await
     }
 
     /// The same, as it was after a turn.
@@ -134,10 +126,9 @@ impl Engine {
             Some(lease) => lease,
             None => self.shared.store.acquire(id).await?,
         };
-        if let (Ok(executor), Some(native)) = (
-            self.shared.executor(&session.spec.executor),
-            &session.native,
-        ) {
+        if let (Ok(executor), Some(native)) =
+            (self.shared.executor(&session.spec.executor), &session.native)
+        {
             executor.forget(&session.spec, native).await?;
         }
         self.shared.store.delete_session(id).await?;

@@ -74,11 +74,8 @@ impl SessionActor {
         let (events, mut batches) = mpsc::channel(BATCHES);
         let (control, controls) = mpsc::channel(CONTROLS);
         let cancel = CancellationToken::new();
-        let io = TurnIo {
-            events: EventSender::new(events),
-            control: controls,
-            cancel: cancel.clone(),
-        };
+        let io =
+            TurnIo { events: EventSender::new(events), control: controls, cancel: cancel.clone() };
         let mut drive = Drive {
             turn,
             recorder,
@@ -90,9 +87,7 @@ impl SessionActor {
             give_up_at: None,
             broken: None,
         };
-        let end = self
-            .run_agent(&mut live, io, &mut batches, &mut drive)
-            .await;
+        let end = self.run_agent(&mut live, io, &mut batches, &mut drive).await;
         while let Ok(batch) = batches.try_recv() {
             self.record_batch(&mut drive, batch).await;
         }
@@ -187,16 +182,8 @@ impl SessionActor {
             }
             return;
         }
-        let code = if rang.state == State::Background {
-            "background_stopped"
-        } else {
-            "timeout"
-        };
-        let notice = Notice::new(
-            Level::Warning,
-            code,
-            format!("stopped: the agent was {rang}"),
-        );
+        let code = if rang.state == State::Background { "background_stopped" } else { "timeout" };
+        let notice = Notice::new(Level::Warning, code, format!("stopped: the agent was {rang}"));
         self.record(drive, vec![EventKind::Notice(notice)]).await;
         drive.stop(Stop::Clock(rang), RUNG_GRACE);
     }
@@ -205,11 +192,7 @@ impl SessionActor {
         if drive.stop.is_some() {
             return;
         }
-        let notice = Notice::new(
-            Level::Info,
-            "budget_reached",
-            format!("{setting} is used up"),
-        );
+        let notice = Notice::new(Level::Info, "budget_reached", format!("{setting} is used up"));
         self.record(drive, vec![EventKind::Notice(notice)]).await;
         drive.stop(Stop::Budget(setting), self.shared.limits.interrupt_grace);
     }
@@ -225,11 +208,7 @@ impl SessionActor {
         let hung = matches!(&stop, Some(Stop::Clock(rang)) if rang.state != State::Background);
         if !obeyed || hung {
             // Nobody knows what it is doing.
-            let grace = if hung {
-                RUNG_GRACE / 2
-            } else {
-                self.shared.limits.close_grace
-            };
+            let grace = if hung { RUNG_GRACE / 2 } else { self.shared.limits.close_grace };
             self.close_agent_within(grace).await;
         }
         if let Some(error) = broken {
@@ -245,23 +224,13 @@ impl SessionActor {
                 if ended.status == Status::Interrupted =>
             {
                 let reason = setting.into();
-                let ended = Ended {
-                    status: Status::Partial,
-                    text: None,
-                    reason,
-                };
-                SegmentEnd {
-                    ended,
-                    budget: Some(setting),
-                }
+                let ended = Ended { status: Status::Partial, text: None, reason };
+                SegmentEnd { ended, budget: Some(setting) }
             }
             (RunEnd::Ended(ended), _) => ended.into(),
-            (RunEnd::GivenUp, Some(Stop::Budget(setting))) => Ended {
-                status: Status::Partial,
-                text: None,
-                reason: setting.into(),
+            (RunEnd::GivenUp, Some(Stop::Budget(setting))) => {
+                Ended { status: Status::Partial, text: None, reason: setting.into() }.into()
             }
-            .into(),
             (RunEnd::GivenUp, _) => {
                 interrupted("interrupted; its process did not stop by itself and was ended").into()
             }
@@ -369,10 +338,7 @@ impl SessionActor {
             self.cannot_record(drive, error);
             return;
         }
-        let set = self
-            .shared
-            .store
-            .set_turn_state(&self.lease, drive.turn.id, now);
+        let set = self.shared.store.set_turn_state(&self.lease, drive.turn.id, now);
         if let Err(error) = set.await {
             tracing::warn!(turn = %drive.turn.id, %error, "the state of a turn could not be stored");
         }
@@ -387,11 +353,7 @@ impl SessionActor {
             Command::Interrupt { turn, kill: false } if turn == drive.turn.id => {
                 drive.stop(Stop::Wish, self.shared.limits.interrupt_grace);
             }
-            Command::Decide {
-                approval,
-                decision,
-                reply,
-            } => {
+            Command::Decide { approval, decision, reply } => {
                 let answer = self.decide(drive, approval, decision).await;
                 let _gone = reply.send(answer);
             }
@@ -399,13 +361,7 @@ impl SessionActor {
                 let answer = self.steer(drive, input).await;
                 let _gone = reply.send(answer);
             }
-            Command::ToolResult {
-                turn,
-                id,
-                ok,
-                content,
-                reply,
-            } if turn == drive.turn.id => {
+            Command::ToolResult { turn, id, ok, content, reply } if turn == drive.turn.id => {
                 let watchdog = &mut drive.governor.watchdog;
                 let waited = watchdog.awaits_tool_result();
                 watchdog.tool_result_given(Instant::now());
@@ -448,12 +404,8 @@ impl SessionActor {
         if decision.verdict == Verdict::Session {
             self.granted.push((request.tool_name, request.subject));
         }
-        self.record(drive, vec![resolved(id, decision.verdict, &decision.by)])
-            .await;
-        drive.tell(TurnControl::Decide {
-            key: request.key,
-            decision,
-        });
+        self.record(drive, vec![resolved(id, decision.verdict, &decision.by)]).await;
+        drive.tell(TurnControl::Decide { key: request.key, decision });
         drive.note_approvals(Instant::now());
         if drive.approvals.is_empty() {
             self.set_state(drive, &TurnState::Running).await;
@@ -480,8 +432,7 @@ impl Drive<'_> {
     fn stop(&mut self, why: Stop, grace: Duration) {
         self.stop.get_or_insert(why);
         self.cancel.cancel();
-        self.give_up_at
-            .get_or_insert_with(|| Instant::now() + grace);
+        self.give_up_at.get_or_insert_with(|| Instant::now() + grace);
     }
 
     /// When the next thing happens by itself.
@@ -492,16 +443,11 @@ impl Drive<'_> {
         }
         let (rings, _) = self.governor.watchdog.next();
         let time_is_up_at = self.governor.time_is_up_at();
-        [write_at, time_is_up_at]
-            .into_iter()
-            .flatten()
-            .fold(rings, Instant::min)
+        [write_at, time_is_up_at].into_iter().flatten().fold(rings, Instant::min)
     }
 
     fn note_approvals(&mut self, now: Instant) {
-        self.governor
-            .watchdog
-            .approvals(self.approvals.oldest(), now);
+        self.governor.watchdog.approvals(self.approvals.oldest(), now);
     }
 
     fn tell(&self, control: TurnControl) {

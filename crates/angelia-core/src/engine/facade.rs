@@ -86,14 +86,7 @@ pub struct Submission {
 
 impl Submission {
     pub const fn new(session: SessionId, input: Vec<Content>, options: TurnOptions) -> Self {
-        Self {
-            session,
-            input,
-            options,
-            key: None,
-            found_by: None,
-            follows: false,
-        }
+        Self { session, input, options, key: None, found_by: None, follows: false }
     }
 }
 
@@ -154,9 +147,7 @@ pub enum EngineError {
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        Self {
-            shared: Arc::new(Shared::new(parts)),
-        }
+        Self { shared: Arc::new(Shared::new(parts)) }
     }
 
     pub fn executors(&self) -> &[Arc<dyn Executor>] {
@@ -170,8 +161,7 @@ impl Engine {
         input: Vec<Content>,
         options: TurnOptions,
     ) -> Result<Submitted, EngineError> {
-        self.submit_as(Submission::new(session, input, options))
-            .await
+        self.submit_as(Submission::new(session, input, options)).await
     }
 
     /// Like [`Engine::submit`], at most once.
@@ -188,35 +178,17 @@ impl Engine {
 
     /// Like [`Engine::submit`], as the caller wants it.
     pub async fn submit_as(&self, new: Submission) -> Result<Submitted, EngineError> {
-        let Submission {
-            session,
-            input,
-            options,
-            key,
-            found_by,
-            follows,
-        } = new;
+        let Submission { session, input, options, key, found_by, follows } = new;
         let claim = key.map(|key| key.claim(self.shared.clock.now(), session, &input));
         let id = TurnId::from_uuid(self.shared.clock.fresh_uuid());
         let log = TurnLog::new(id, session);
         let watch = Watch::live(Arc::clone(&log), Arc::clone(&self.shared.store), 0);
-        let mut turn = Turn {
-            id,
-            session,
-            input,
-            options,
-        };
+        let mut turn = Turn { id, session, input, options };
         loop {
             let (reply, answer) = oneshot::channel();
             let (log, claim) = (Arc::clone(&log), claim.clone());
-            let command = Command::Submit(Box::new(Submit {
-                turn,
-                log,
-                claim,
-                found_by,
-                follows,
-                reply,
-            }));
+            let command =
+                Command::Submit(Box::new(Submit { turn, log, claim, found_by, follows, reply }));
             let actor = match self.shared.existing_actor(session) {
                 Some(actor) => actor,
                 None => self.shared.actor(session).await?,
@@ -226,18 +198,12 @@ impl Engine {
                     let accepted = answer.await.map_err(|_| EngineError::ShuttingDown)??;
                     return match accepted {
                         Accepted::Known(known) => self.known(known).await,
-                        Accepted::Running => Ok(Submitted {
-                            turn: id,
-                            running: true,
-                            repeats: false,
-                            watch,
-                        }),
-                        Accepted::Queued => Ok(Submitted {
-                            turn: id,
-                            running: false,
-                            repeats: false,
-                            watch,
-                        }),
+                        Accepted::Running => {
+                            Ok(Submitted { turn: id, running: true, repeats: false, watch })
+                        }
+                        Accepted::Queued => {
+                            Ok(Submitted { turn: id, running: false, repeats: false, watch })
+                        }
                     };
                 }
                 // The actor had just decided to end: start another one.
@@ -251,12 +217,7 @@ impl Engine {
     async fn known(&self, turn: TurnId) -> Result<Submitted, EngineError> {
         let watch = self.watch(turn, 0).await?;
         let running = matches!(self.turn(turn).await?.state, TurnState::Running);
-        Ok(Submitted {
-            turn,
-            running,
-            repeats: true,
-            watch,
-        })
+        Ok(Submitted { turn, running, repeats: true, watch })
     }
 
     pub async fn turn(&self, id: TurnId) -> Result<TurnRecord, EngineError> {
@@ -292,9 +253,7 @@ impl Engine {
     /// Asks a turn to stop: by protocol, or with `kill` by ending its process. A turn that still
     /// waits in the queue ends at once.
     pub async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), EngineError> {
-        self.tell_running(turn, Command::Interrupt { turn, kill })
-            .await
-            .map(drop)
+        self.tell_running(turn, Command::Interrupt { turn, kill }).await.map(drop)
     }
 
     /// Passes a command to the actor that runs a turn, and returns that turn's session.
@@ -304,14 +263,8 @@ impl Engine {
             Some(log) => log,
             None => self.parked_log(turn).await?,
         };
-        let actor = self
-            .shared
-            .existing_actor(log.session)
-            .ok_or(EngineError::NotRunning)?;
-        actor
-            .send(command)
-            .await
-            .map_err(|_| EngineError::NotRunning)?;
+        let actor = self.shared.existing_actor(log.session).ok_or(EngineError::NotRunning)?;
+        actor.send(command).await.map_err(|_| EngineError::NotRunning)?;
         Ok(log.session)
     }
 
@@ -334,9 +287,7 @@ impl Engine {
         options: TurnOptions,
     ) -> Result<Steering, EngineError> {
         let (reply, answer) = oneshot::channel();
-        let session = self
-            .tell_running(turn, Command::Steer { turn, input, reply })
-            .await?;
+        let session = self.tell_running(turn, Command::Steer { turn, input, reply }).await?;
         match answer.await.map_err(|_| EngineError::NotRunning)?? {
             Steered::Passed => Ok(Steering::Passed),
             Steered::NotTaken(input) => {
@@ -355,13 +306,7 @@ impl Engine {
         content: Vec<Content>,
     ) -> Result<(), EngineError> {
         let (reply, answer) = oneshot::channel();
-        let command = Command::ToolResult {
-            turn,
-            id,
-            ok,
-            content,
-            reply,
-        };
+        let command = Command::ToolResult { turn, id, ok, content, reply };
         self.tell_running(turn, command).await?;
         answer.await.map_err(|_| EngineError::NotRunning)?
     }
@@ -398,10 +343,7 @@ impl Engine {
     pub async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, EngineError> {
         // A page that begins with it.
         let next = id.as_uuid().as_u128().checked_add(1);
-        let page = Page {
-            limit: 1,
-            before: next.map(uuid::Uuid::from_u128),
-        };
+        let page = Page { limit: 1, before: next.map(uuid::Uuid::from_u128) };
         let found = self.approvals(Approvals::All, page).await?.into_iter();
         let mut found = found.filter(|record| record.approval.id == id);
         found.next().ok_or(EngineError::NotFound("approval"))
@@ -415,18 +357,9 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let session = self.shared.pending().get(&approval).copied();
         let session = session.ok_or(EngineError::NotPending)?;
-        let actor = self
-            .shared
-            .existing_actor(session)
-            .ok_or(EngineError::NotPending)?;
+        let actor = self.shared.existing_actor(session).ok_or(EngineError::NotPending)?;
         let (reply, answer) = oneshot::channel();
-        let sent = actor
-            .send(Command::Decide {
-                approval,
-                decision,
-                reply,
-            })
-            .await;
+        let sent = actor.send(Command::Decide { approval, decision, reply }).await;
         sent.map_err(|_| EngineError::NotPending)?;
         answer.await.map_err(|_| EngineError::NotPending)?
     }
@@ -457,16 +390,12 @@ impl Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine")
-            .field("limits", &self.shared.limits)
-            .finish_non_exhaustive()
+        f.debug_struct("Engine").field("limits", &self.shared.limits).finish_non_exhaustive()
     }
 }
 
 impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
+        f.debug_struct("Parts").field("limits", &self.limits).finish_non_exhaustive()
     }
 }

@@ -36,10 +36,7 @@ pub(super) async fn before(
         let mut turns = Vec::new();
         let mut before = Some(*until);
         loop {
-            let page = Page {
-                limit: PAGE,
-                before,
-            };
+            let page = Page { limit: PAGE, before };
             let older = store.turns(Some(session.id), page).await?;
             let Some(oldest) = older.last() else { break };
             before = Some(oldest.id.as_uuid());
@@ -59,10 +56,7 @@ pub(super) async fn last_before(
     session: &SessionRecord,
     turn: TurnId,
 ) -> Result<Option<TurnId>, StoreError> {
-    let page = Page {
-        limit: 1,
-        before: Some(turn.as_uuid()),
-    };
+    let page = Page { limit: 1, before: Some(turn.as_uuid()) };
     let turns = store.turns(Some(session.id), page).await?;
     let last = turns.first().map(|turn| turn.id);
     Ok(last.or(session.spec.history_until))
@@ -85,11 +79,7 @@ async fn tell(
     let answered = answers(&events);
     // A turn that nothing came of has left nothing to be continued.
     if !answered.is_empty() {
-        push(
-            messages,
-            Role::User,
-            turn.input.iter().cloned().map(Part::Content),
-        );
+        push(messages, Role::User, turn.input.iter().cloned().map(Part::Content));
         for (role, part) in answered {
             push(messages, role, [part]);
         }
@@ -149,9 +139,6 @@ fn answers(events: &[TurnEvent]) -> Vec<(Role, Part)> {
 fn push(messages: &mut Vec<Message>, role: Role, parts: impl IntoIterator<Item = Part>) {
     match messages.last_mut() {
         Some(last) if last.role == role => last.parts.extend(parts),
-        _ => messages.push(Message {
-            role,
-            parts: parts.into_iter().collect(),
-        }),
+        _ => messages.push(Message { role, parts: parts.into_iter().collect() }),
     }
 }

@@ -55,10 +55,7 @@ pub enum Stage {
 
 impl Known {
     pub(super) fn new(session: Arc<SessionRecord>) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Facts {
-            session,
-            newest: None,
-        })))
+        Arc::new(Self(Mutex::new(Facts { session, newest: None })))
     }
 
     pub(super) fn put(&self, session: Arc<SessionRecord>) {
@@ -66,11 +63,7 @@ impl Known {
     }
 
     pub(super) fn begin(&self, log: &TurnLog, caller: Option<Arc<str>>) {
-        let newest = NewestHere {
-            id: log.turn,
-            caller,
-            progress: log.progress(),
-        };
+        let newest = NewestHere { id: log.turn, caller, progress: log.progress() };
         lock(&self.0).newest = Some(newest);
     }
 
@@ -142,11 +135,8 @@ impl Engine {
         let session = self.to_continue(id).await?;
         let newest = self.turns(Some(id), Page::first(1)).await?;
         Ok(newest.into_iter().next().map(|turn| {
-            let newest = Newest {
-                id: turn.id,
-                stage: Stage::of(&turn.state),
-                caller: turn.options.caller,
-            };
+            let newest =
+                Newest { id: turn.id, stage: Stage::of(&turn.state), caller: turn.options.caller };
             (session, newest)
         }))
     }
@@ -159,11 +149,7 @@ impl Engine {
             let record = self.shared.store.turn(here.id).await?;
             record.map_or(Stage::Busy, |turn| Stage::of(&turn.state))
         };
-        Ok(Newest {
-            id: here.id,
-            caller: here.caller,
-            stage,
-        })
+        Ok(Newest { id: here.id, caller: here.caller, stage })
     }
 
     pub async fn named(&self, name: &ExternalName) -> Result<Option<SessionId>, EngineError> {

@@ -53,10 +53,7 @@ impl LiveAgents {
     /// Says that a session's agent is idle from now on. The token is cancelled when it must go.
     pub(super) fn idle(&self, session: SessionId) -> CancellationToken {
         let make_room = CancellationToken::new();
-        let idle = Idle {
-            since: Instant::now(),
-            make_room: make_room.clone(),
-        };
+        let idle = Idle { since: Instant::now(), make_room: make_room.clone() };
         self.lock().insert(session, idle);
         // Somebody may have begun to wait while every agent was busy.
         if self.waiting.load(Ordering::Acquire) > 0 {
@@ -79,10 +76,7 @@ impl LiveAgents {
 
     fn evict(&self) {
         let mut idle = self.lock();
-        let oldest = idle
-            .iter()
-            .min_by_key(|(_, idle)| idle.since)
-            .map(|(id, _)| *id);
+        let oldest = idle.iter().min_by_key(|(_, idle)| idle.since).map(|(id, _)| *id);
         if let Some(idle) = oldest.and_then(|session| idle.remove(&session)) {
             idle.make_room.cancel();
         }

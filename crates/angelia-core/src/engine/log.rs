@@ -93,10 +93,7 @@ impl Logs {
             }
         }
         let finished = self.finished.iter();
-        LogCounts {
-            turns,
-            finished: finished.map(|(status, count)| (*status, *count)).collect(),
-        }
+        LogCounts { turns, finished: finished.map(|(status, count)| (*status, *count)).collect() }
     }
 
     pub(super) fn find(&self, turn: TurnId) -> Option<Arc<TurnLog>> {
@@ -144,14 +141,12 @@ impl TurnLog {
     /// What another process recorded is shown from the store.
     pub(super) fn begin_after(&self, seq: Seq) {
         self.stored_until.store(seq, Ordering::Release);
-        self.progress
-            .send_modify(|progress| progress.last = progress.last.max(seq));
+        self.progress.send_modify(|progress| progress.last = progress.last.max(seq));
     }
 
     /// Nobody here works on the turn any more, though it has not finished.
     pub(super) fn leave(&self) {
-        self.progress
-            .send_modify(|progress| progress.finished = true);
+        self.progress.send_modify(|progress| progress.finished = true);
     }
 
     /// Shows numbered events to every viewer.
@@ -236,46 +231,24 @@ pub struct Watch {
 }
 
 enum Source {
-    Live {
-        log: Arc<TurnLog>,
-        progress: watch::Receiver<Progress>,
-        store: Arc<dyn Store>,
-    },
-    Stored {
-        store: Arc<dyn Store>,
-        turn: TurnId,
-    },
+    Live { log: Arc<TurnLog>, progress: watch::Receiver<Progress>, store: Arc<dyn Store> },
+    Stored { store: Arc<dyn Store>, turn: TurnId },
 }
 
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch")
-            .field("seen", &self.seen)
-            .field("over", &self.over)
-            .finish()
+        f.debug_struct("Watch").field("seen", &self.seen).field("over", &self.over).finish()
     }
 }
 
 impl Watch {
     pub(super) fn live(log: Arc<TurnLog>, store: Arc<dyn Store>, after: Seq) -> Self {
         let progress = log.progress.subscribe();
-        Self {
-            source: Source::Live {
-                log,
-                progress,
-                store,
-            },
-            seen: after,
-            over: false,
-        }
+        Self { source: Source::Live { log, progress, store }, seen: after, over: false }
     }
 
     pub(super) fn stored(store: Arc<dyn Store>, turn: TurnId, after: Seq) -> Self {
-        Self {
-            source: Source::Stored { store, turn },
-            seen: after,
-            over: false,
-        }
+        Self { source: Source::Stored { store, turn }, seen: after, over: false }
     }
 
     /// The next events, as many as there are; `None` after the turn's last one. Cancel safe.
@@ -284,11 +257,9 @@ impl Watch {
             return Ok(None);
         }
         let batch = match &mut self.source {
-            Source::Live {
-                log,
-                progress,
-                store,
-            } => follow(log, progress, store, self.seen).await?,
+            Source::Live { log, progress, store } => {
+                follow(log, progress, store, self.seen).await?
+            }
             Source::Stored { store, turn } => replay(store, *turn, self.seen).await?,
         };
         match batch.as_deref().and_then(<[TurnEvent]>::last) {
@@ -308,10 +279,7 @@ async fn replay(
     after: Seq,
 ) -> Result<Option<EventBatch>, StoreError> {
     let events = store.replay(turn, after, REPLAY_PAGE).await?;
-    Ok((!events.is_empty()).then(|| EventBatch {
-        events: events.into(),
-        from: 0,
-    }))
+    Ok((!events.is_empty()).then(|| EventBatch { events: events.into(), from: 0 }))
 }
 
 async fn follow(

@@ -24,12 +24,7 @@ enum Part {
 
 impl NewTurn {
     pub(super) fn new(record: TurnRecord, found_by: Option<[u8; 32]>) -> Self {
-        Self {
-            record,
-            found_by,
-            turn: Part::New,
-            note: Part::New,
-        }
+        Self { record, found_by, turn: Part::New, note: Part::New }
     }
 
     /// Cancel safe.

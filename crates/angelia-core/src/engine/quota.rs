@@ -47,10 +47,7 @@ struct Limited {
 impl Quotas {
     fn note(&self, profile: &Arc<str>, resets_at: Timestamp, now: Timestamp) {
         let believed_until = after(now, BELIEVED).min(resets_at);
-        let limited = Limited {
-            resets_at,
-            believed_until,
-        };
+        let limited = Limited { resets_at, believed_until };
         self.lock().insert(Arc::clone(profile), limited);
     }
 
@@ -74,9 +71,7 @@ fn after(now: Timestamp, wait: Duration) -> Timestamp {
 
 /// Not before the reset, and nothing that looks more exact than it is.
 fn whole_seconds(at: Timestamp) -> Timestamp {
-    let up = TimestampRound::new()
-        .smallest(Unit::Second)
-        .mode(RoundMode::Ceil);
+    let up = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Ceil);
     at.round(up).unwrap_or(at)
 }
 
@@ -151,11 +146,7 @@ impl SessionActor {
                 }
             }
         }
-        if options.can_park {
-            Step::Park { resumes_at }
-        } else {
-            Step::End
-        }
+        if options.can_park { Step::Park { resumes_at } } else { Step::End }
     }
 
     /// Puts the fallback profile in the place of the one without quota, if there is one that may.
@@ -227,9 +218,7 @@ impl SessionActor {
         if matches!(waited, Waited::Over) {
             self.shared.quotas.forget(&self.record.spec.profile);
             let store = Arc::clone(&self.shared.store);
-            store
-                .set_turn_state(&self.lease, turn, &TurnState::Running)
-                .await?;
+            store.set_turn_state(&self.lease, turn, &TurnState::Running).await?;
             let notice = Notice::new(Level::Info, "resumed", "trying again after the quota limit");
             recorder.record(vec![EventKind::Notice(notice)]).await?;
         }

@@ -119,10 +119,7 @@ impl Recorder {
         if committed.is_ok() {
             self.log.note_recorded();
         }
-        if let Some(Creation {
-            reply: Some(reply), ..
-        }) = self.creation.take()
-        {
+        if let Some(Creation { reply: Some(reply), .. }) = self.creation.take() {
             let accepted = committed.clone().map(|()| Accepted::Running);
             // Whoever asked may have gone.
             let _gone = reply.send(accepted.map_err(EngineError::from));
@@ -152,13 +149,7 @@ impl Recorder {
             self.last += 1;
             self.said.note(&kind);
             commit_first |= kind.is_committed_first();
-            let event = TurnEvent {
-                turn,
-                session,
-                seq: self.last,
-                at,
-                kind,
-            };
+            let event = TurnEvent { turn, session, seq: self.last, at, kind };
             if event.kind.is_stored() {
                 can_wait &= matches!(event.kind, EventKind::Started(_));
                 self.unwritten.push(event.clone());
@@ -174,8 +165,7 @@ impl Recorder {
         if !can_wait {
             self.hand_over().await?;
         } else if !self.unwritten.is_empty() {
-            self.write_at
-                .get_or_insert_with(|| Instant::now() + MEANWHILE);
+            self.write_at.get_or_insert_with(|| Instant::now() + MEANWHILE);
         }
         Ok(())
     }
@@ -252,13 +242,7 @@ impl Recorder {
     pub(super) fn show_unwritten(&mut self, kind: EventKind) {
         self.last += 1;
         let (turn, session) = (self.log.turn, self.log.session);
-        let event = TurnEvent {
-            turn,
-            session,
-            seq: self.last,
-            at: self.clock.now(),
-            kind,
-        };
+        let event = TurnEvent { turn, session, seq: self.last, at: self.clock.now(), kind };
         self.log.publish(Arc::from([event]));
     }
 

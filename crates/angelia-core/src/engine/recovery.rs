@@ -45,10 +45,7 @@ impl Engine {
     }
 
     async fn write_lost_end(&self, turn: &TurnRecord, lease: &Lease) -> Result<(), EngineError> {
-        let (store, clock) = (
-            Arc::clone(&self.shared.store),
-            Arc::clone(&self.shared.clock),
-        );
+        let (store, clock) = (Arc::clone(&self.shared.store), Arc::clone(&self.shared.clock));
         let log = TurnLog::new(turn.id, turn.session);
         let mut recorder = Recorder::new(store, clock, lease.clone(), log, None);
         let open = recorder.catch_up().await?;

@@ -37,10 +37,7 @@ impl Governor {
             (Some(profile), Some(caller)) => Some(profile.min(caller)),
             (profile, caller) => profile.or(caller),
         };
-        Self {
-            watchdog: Watchdog::new(spec.clocks.clone(), now),
-            meter: Meter::new(budgets, now),
-        }
+        Self { watchdog: Watchdog::new(spec.clocks.clone(), now), meter: Meter::new(budgets, now) }
     }
 
     /// When the segment's budget of time is used up; it is not used while somebody else is
@@ -74,10 +71,7 @@ pub(super) struct SegmentEnd {
 
 impl From<Ended> for SegmentEnd {
     fn from(ended: Ended) -> Self {
-        Self {
-            ended,
-            budget: None,
-        }
+        Self { ended, budget: None }
     }
 }
 
@@ -204,9 +198,7 @@ impl SessionActor {
     ) -> Result<LiveAgent, Ended> {
         let fingerprint = self.fingerprint.clone();
         let live = self.shared.live.clone();
-        let place = self
-            .unless_interrupted(turn.id, None, async { live.place().await })
-            .await?;
+        let place = self.unless_interrupted(turn.id, None, async { live.place().await }).await?;
         let Some(place) = place else {
             return Err(interrupted("angelia is shutting down"));
         };
@@ -217,23 +209,13 @@ impl SessionActor {
         let opening = async {
             let executor = shared.executor(&record.spec.executor)?;
             let native = record.native.as_ref().filter(|_| record.spec.resume);
-            let opening = Opening {
-                session: record.id,
-                spec: &record.spec,
-                native,
-            };
+            let opening = Opening { session: record.id, spec: &record.spec, native };
             executor.open(opening).await
         };
         let rings = governor.watchdog.next();
-        let opened = self
-            .unless_interrupted(turn.id, Some(rings), opening)
-            .await?;
+        let opened = self.unless_interrupted(turn.id, Some(rings), opening).await?;
         let agent = opened.map_err(Ended::failed)?;
-        Ok(LiveAgent {
-            agent,
-            fingerprint,
-            place,
-        })
+        Ok(LiveAgent { agent, fingerprint, place })
     }
 
     /// Waits for something that comes before the agent runs, and gives it up on an interrupt or
@@ -282,19 +264,12 @@ pub(super) fn far_future() -> Instant {
 }
 
 pub(super) fn interrupted(reason: &str) -> Ended {
-    Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: reason.into(),
-    }
+    Ended { status: Status::Interrupted, text: None, reason: reason.into() }
 }
 
 /// The end by a clock; its reason names the clock and the state.
 pub(super) fn timed_out(rang: &Rang) -> Ended {
-    let hint = format!(
-        "if that is normal here, raise `{}` in the profile",
-        rang.clock
-    );
+    let hint = format!("if that is normal here, raise `{}` in the profile", rang.clock);
     let failure = Failure::new(FailureKind::Timeout, format!("the agent was {rang}"));
     Ended {
         reason: format!("{} while {}", rang.clock, rang.state).into(),
@@ -304,18 +279,11 @@ pub(super) fn timed_out(rang: &Rang) -> Ended {
 
 pub(super) fn store_failure(error: &StoreError) -> Failure {
     let hint = "free space on the disk or check $ANGELIA_HOME/state.db, then send the turn again";
-    Failure::new(
-        FailureKind::Internal,
-        format!("the turn could not be recorded: {error}"),
-    )
-    .with_hint(hint)
+    Failure::new(FailureKind::Internal, format!("the turn could not be recorded: {error}"))
+        .with_hint(hint)
 }
 
 /// What viewers see when the end itself could not be written.
 pub(super) fn not_recorded(outcome: Outcome, error: &StoreError) -> Outcome {
-    Outcome {
-        status: Status::Failed(store_failure(error)),
-        reason: "internal".into(),
-        ..outcome
-    }
+    Outcome { status: Status::Failed(store_failure(error)), reason: "internal".into(), ..outcome }
 }

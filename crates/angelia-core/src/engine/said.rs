@@ -21,19 +21,11 @@ struct Block {
 impl Said {
     pub(super) fn note(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::Delta {
-                block,
-                channel,
-                text,
-            } => {
+            EventKind::Delta { block, channel, text } => {
                 self.block(*block, *channel).text.push_str(text);
             }
             // The whole block has the last word.
-            EventKind::Block {
-                block,
-                channel,
-                text,
-            } => {
+            EventKind::Block { block, channel, text } => {
                 let block = self.block(*block, *channel);
                 block.text.clear();
                 block.text.push_str(text);
@@ -60,22 +52,15 @@ impl Said {
 
     /// The ends of what has none.
     pub(super) fn close(&self) -> Vec<EventKind> {
-        let blocks = self
-            .blocks
-            .iter()
-            .filter(|block| !block.whole)
-            .map(|block| EventKind::Block {
+        let blocks =
+            self.blocks.iter().filter(|block| !block.whole).map(|block| EventKind::Block {
                 block: block.id,
                 channel: block.channel,
                 text: block.text.as_str().into(),
             });
         let tools = self.tools.iter().map(|id| {
             let output = "the turn ended before it did".into();
-            EventKind::ToolResult(ToolResult {
-                id: id.clone(),
-                ok: false,
-                output,
-            })
+            EventKind::ToolResult(ToolResult { id: id.clone(), ok: false, output })
         });
         blocks.chain(tools).collect()
     }
@@ -96,19 +81,10 @@ impl Said {
 
     fn block(&mut self, id: BlockId, channel: TextChannel) -> &mut Block {
         // Blocks come and go in order, so the wanted one is nearly always the last.
-        let index = self
-            .blocks
-            .iter()
-            .rposition(|block| block.id == id)
-            .unwrap_or_else(|| {
-                self.blocks.push(Block {
-                    id,
-                    channel,
-                    text: String::new(),
-                    whole: false,
-                });
-                self.blocks.len() - 1
-            });
+        let index = self.blocks.iter().rposition(|block| block.id == id).unwrap_or_else(|| {
+            self.blocks.push(Block { id, channel, text: String::new(), whole: false });
+            self.blocks.len() - 1
+        });
         &mut self.blocks[index]
     }
 }

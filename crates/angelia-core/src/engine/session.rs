@@ -118,18 +118,11 @@ impl SessionHandle {
         };
         let ended = actor.ended.clone();
         tasks.spawn(actor.run());
-        Self {
-            commands: sender,
-            ended,
-            known,
-        }
+        Self { commands: sender, ended, known }
     }
 
     pub(super) async fn send(&self, command: Command) -> Result<(), Command> {
-        self.commands
-            .send(command)
-            .await
-            .map_err(|refused| refused.0)
+        self.commands.send(command).await.map_err(|refused| refused.0)
     }
 
     /// It takes no more commands and is about to end.
@@ -186,12 +179,7 @@ impl Waiting {
             input: record.input,
             options: record.options,
         };
-        Self {
-            turn,
-            log,
-            parked,
-            creation: None,
-        }
+        Self { turn, log, parked, creation: None }
     }
 }
 
@@ -220,8 +208,7 @@ impl SessionActor {
             if self.stop.is_cancelled() && next.parked.is_some() {
                 self.leave(&next.log);
             } else if self.stop.is_cancelled() {
-                self.finish_unstarted(next, "angelia was shut down before it started")
-                    .await;
+                self.finish_unstarted(next, "angelia was shut down before it started").await;
             } else {
                 self.run_turn(next).await;
             }
@@ -233,11 +220,8 @@ impl SessionActor {
     async fn wait_for_work(&mut self) -> bool {
         let session = self.record.id;
         let live = self.agent.is_some();
-        let make_room = if live {
-            self.shared.live.idle(session)
-        } else {
-            CancellationToken::new()
-        };
+        let make_room =
+            if live { self.shared.live.idle(session) } else { CancellationToken::new() };
         let too_long = Instant::now() + self.shared.limits.idle_ttl;
         let command = tokio::select! {
             biased;
@@ -284,14 +268,7 @@ impl SessionActor {
 
     /// Records a new turn and puts it in the queue, unless it is a known one.
     async fn accept(&mut self, submit: Submit, idle: bool) {
-        let Submit {
-            turn,
-            log,
-            claim,
-            found_by,
-            follows,
-            reply,
-        } = submit;
+        let Submit { turn, log, claim, found_by, follows, reply } = submit;
         if let Err(refused) = self.has_room() {
             // Whoever asked may have gone.
             let _gone = reply.send(Err(refused));
@@ -304,20 +281,11 @@ impl SessionActor {
             input: turn.input.clone(),
             options: turn.options.clone(),
             created_at: self.shared.clock.now(),
-            state: if running {
-                TurnState::Running
-            } else {
-                TurnState::Queued
-            },
+            state: if running { TurnState::Running } else { TurnState::Queued },
         };
         // Known to viewers before it is known to anybody who might repeat it.
         self.shared.keep_log(&log);
-        let mut waiting = Waiting {
-            turn,
-            log,
-            parked: None,
-            creation: None,
-        };
+        let mut waiting = Waiting { turn, log, parked: None, creation: None };
         let mut new = NewTurn::new(record, found_by);
         let store = Arc::clone(&self.shared.store);
         let created = match &claim {
@@ -369,11 +337,7 @@ impl SessionActor {
         let accepted = match created {
             Ok(Claimed::New) => {
                 self.enqueue(waiting);
-                return Ok(if running {
-                    Accepted::Running
-                } else {
-                    Accepted::Queued
-                });
+                return Ok(if running { Accepted::Running } else { Accepted::Queued });
             }
             Ok(Claimed::Repeats(known)) => Ok(Accepted::Known(known)),
             Ok(Claimed::Conflicts(known)) => Err(EngineError::KeyReused(known)),
@@ -395,14 +359,10 @@ impl SessionActor {
 
     /// Ends a turn that has not begun.
     pub(super) async fn interrupt_waiting(&mut self, turn: TurnId) {
-        if let Some(index) = self
-            .queue
-            .iter()
-            .position(|waiting| waiting.turn.id == turn)
+        if let Some(index) = self.queue.iter().position(|waiting| waiting.turn.id == turn)
             && let Some(waiting) = self.queue.remove(index)
         {
-            self.finish_unstarted(waiting, "interrupted before it started")
-                .await;
+            self.finish_unstarted(waiting, "interrupted before it started").await;
         }
     }
 
@@ -441,23 +401,18 @@ impl SessionActor {
 
     /// Writes the one `Finished` of a turn.
     pub(super) async fn finish(&mut self, recorder: &mut Recorder, outcome: Outcome, turn: TurnId) {
-        if let Err(error) = recorder
-            .record(vec![EventKind::Finished(outcome.clone())])
-            .await
-        {
+        if let Err(error) = recorder.record(vec![EventKind::Finished(outcome.clone())]).await {
             tracing::error!(%turn, %error, "the end of a turn could not be recorded");
             self.known.forget_newest();
-            recorder.show_unwritten(EventKind::Finished(super::running::not_recorded(
-                outcome, &error,
-            )));
+            recorder
+                .show_unwritten(EventKind::Finished(super::running::not_recorded(outcome, &error)));
         }
         self.shared.end_log(turn);
         self.shared.changed(self.record.id);
     }
 
     pub(super) async fn close_agent(&mut self) {
-        self.close_agent_within(self.shared.limits.close_grace)
-            .await;
+        self.close_agent_within(self.shared.limits.close_grace).await;
     }
 
     pub(super) async fn close_agent_within(&mut self, grace: Duration) {

@@ -63,21 +63,11 @@ impl Shared {
     }
 
     pub(super) fn executor(&self, name: &str) -> Result<&Arc<dyn Executor>, Failure> {
-        self.executors
-            .iter()
-            .find(|executor| executor.name() == name)
-            .ok_or_else(|| {
-                let known: Vec<_> = self
-                    .executors
-                    .iter()
-                    .map(|executor| executor.name())
-                    .collect();
-                Failure::new(
-                    FailureKind::Invalid,
-                    format!("there is no executor `{name}`"),
-                )
+        self.executors.iter().find(|executor| executor.name() == name).ok_or_else(|| {
+            let known: Vec<_> = self.executors.iter().map(|executor| executor.name()).collect();
+            Failure::new(FailureKind::Invalid, format!("there is no executor `{name}`"))
                 .with_hint(format!("use one of: {}", known.join(", ")))
-            })
+        })
     }
 
     /// The session's actor, started if need be.
@@ -96,11 +86,7 @@ impl Shared {
         if self.tasks.stop_token().is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
-        let record = self
-            .store
-            .session(session)
-            .await?
-            .ok_or(EngineError::NotFound("session"))?;
+        let record = self.store.session(session).await?.ok_or(EngineError::NotFound("session"))?;
         let lease = self.store.acquire(session).await?;
         let parked = self.store.parked_turns(Some(session)).await?;
         let actor = SessionHandle::start(Arc::clone(self), record, lease, parked);
@@ -109,10 +95,7 @@ impl Shared {
     }
 
     pub(super) fn existing_actor(&self, session: SessionId) -> Option<SessionHandle> {
-        self.actors()
-            .get(&session)
-            .filter(|actor| !actor.is_ending())
-            .cloned()
+        self.actors().get(&session).filter(|actor| !actor.is_ending()).cloned()
     }
 
     /// Tells whoever listens; mostly nobody does.

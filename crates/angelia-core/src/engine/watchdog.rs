@@ -37,10 +37,7 @@ pub struct StateRow {
 #[derive(Clone, Copy, Debug)]
 pub enum Lasts {
     /// As long as a setting says.
-    Setting {
-        clock: &'static str,
-        default: fn(&Clocks) -> Duration,
-    },
+    Setting { clock: &'static str, default: fn(&Clocks) -> Duration },
     /// As long as the quota that is used up needs; it is tried again after this at the latest.
     UntilReset { at_most: Duration },
 }
@@ -73,10 +70,7 @@ pub static STATES: &[StateRow] = &[
     },
     StateRow {
         state: "running a tool",
-        lasts: Lasts::Setting {
-            clock: "tool_timeout",
-            default: |clocks| clocks.tool,
-        },
+        lasts: Lasts::Setting { clock: "tool_timeout", default: |clocks| clocks.tool },
         rings: "failed (`timeout`)",
     },
     StateRow {
@@ -89,10 +83,7 @@ pub static STATES: &[StateRow] = &[
     },
     StateRow {
         state: "awaiting approval",
-        lasts: Lasts::Setting {
-            clock: "approval_timeout",
-            default: |clocks| clocks.approval,
-        },
+        lasts: Lasts::Setting { clock: "approval_timeout", default: |clocks| clocks.approval },
         rings: "the approval is declined, the turn goes on",
     },
     StateRow {
@@ -105,41 +96,27 @@ pub static STATES: &[StateRow] = &[
     },
     StateRow {
         state: "retrying upstream",
-        lasts: Lasts::Setting {
-            clock: "retry_timeout",
-            default: |clocks| clocks.retry,
-        },
+        lasts: Lasts::Setting { clock: "retry_timeout", default: |clocks| clocks.retry },
         rings: "failed (`timeout`)",
     },
     StateRow {
         state: "compacting",
-        lasts: Lasts::Setting {
-            clock: "compaction_timeout",
-            default: |clocks| clocks.compaction,
-        },
+        lasts: Lasts::Setting { clock: "compaction_timeout", default: |clocks| clocks.compaction },
         rings: "failed (`timeout`)",
     },
     StateRow {
         state: "background work",
-        lasts: Lasts::Setting {
-            clock: "background_grace",
-            default: |clocks| clocks.background,
-        },
+        lasts: Lasts::Setting { clock: "background_grace", default: |clocks| clocks.background },
         rings: "the work is stopped, the answer stands",
     },
     StateRow {
         state: "parked",
-        lasts: Lasts::UntilReset {
-            at_most: LONGEST_WAIT,
-        },
+        lasts: Lasts::UntilReset { at_most: LONGEST_WAIT },
         rings: "the turn goes on by itself; no process is kept meanwhile",
     },
     StateRow {
         state: "any but awaiting and parked",
-        lasts: Lasts::Setting {
-            clock: "timeout",
-            default: |clocks| clocks.timeout,
-        },
+        lasts: Lasts::Setting { clock: "timeout", default: |clocks| clocks.timeout },
         rings: "failed (`timeout`)",
     },
 ];
@@ -173,11 +150,7 @@ pub(super) struct Rang {
 impl fmt::Display for Rang {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.after.as_secs_f64();
-        write!(
-            f,
-            "{} for longer than {} ({seconds} s)",
-            self.state, self.clock
-        )
+        write!(f, "{} for longer than {} ({seconds} s)", self.state, self.clock)
     }
 }
 
@@ -243,8 +216,7 @@ impl Watchdog {
                 State::Streaming
             }
             EventKind::ToolCall(call) => {
-                self.tools
-                    .push((call.id.clone(), Arc::clone(&call.name), now));
+                self.tools.push((call.id.clone(), Arc::clone(&call.name), now));
                 State::RunningTool(Arc::clone(&call.name))
             }
             EventKind::ToolResult(result) => {
@@ -311,20 +283,9 @@ impl Watchdog {
     /// When the next clock rings, and which.
     pub(super) fn next(&self) -> (Instant, Rang) {
         let (clock, after) = self.clock();
-        let own = (
-            self.since + after,
-            Rang {
-                state: self.state.clone(),
-                clock,
-                after,
-            },
-        );
+        let own = (self.since + after, Rang { state: self.state.clone(), clock, after });
         let after = self.clocks.timeout;
-        let cap = Rang {
-            state: self.state.clone(),
-            clock: "timeout",
-            after,
-        };
+        let cap = Rang { state: self.state.clone(), clock: "timeout", after };
         match self.still_since {
             None if self.capped_since + after < own.0 => (self.capped_since + after, cap),
             _ => own,
@@ -350,17 +311,11 @@ impl Watchdog {
 
     /// Clocks of silence begin anew with every sign of life; the others count a whole state.
     fn counts_silence(&self) -> bool {
-        matches!(
-            self.state,
-            State::WaitingForModel | State::Streaming | State::QuietAfterTool
-        )
+        matches!(self.state, State::WaitingForModel | State::Streaming | State::QuietAfterTool)
     }
 
     fn is_awaiting(&self) -> bool {
-        matches!(
-            self.state,
-            State::AwaitingApproval | State::AwaitingToolResult
-        )
+        matches!(self.state, State::AwaitingApproval | State::AwaitingToolResult)
     }
 
     fn enter(&mut self, mut next: State, mut since: Instant) {

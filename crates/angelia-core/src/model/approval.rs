@@ -67,12 +67,7 @@ impl ApprovalKind {
     /// The verdicts that make sense for this kind.
     pub const fn choices(&self) -> &'static [Verdict] {
         match self {
-            Self::Tool => &[
-                Verdict::Once,
-                Verdict::Session,
-                Verdict::Deny,
-                Verdict::Stop,
-            ],
+            Self::Tool => &[Verdict::Once, Verdict::Session, Verdict::Deny, Verdict::Stop],
             Self::Question(_) => &[Verdict::Once, Verdict::Deny, Verdict::Stop],
         }
     }
@@ -117,9 +112,7 @@ impl Verdict {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|verdict| verdict.as_str() == text)
+        Self::ALL.into_iter().find(|verdict| verdict.as_str() == text)
     }
 
     pub const fn allows(self) -> bool {
@@ -140,12 +133,7 @@ pub struct Decision {
 
 impl Decision {
     pub fn new(verdict: Verdict, by: impl Into<Arc<str>>) -> Self {
-        Self {
-            verdict,
-            note: None,
-            answers: Vec::new(),
-            by: by.into(),
-        }
+        Self { verdict, note: None, answers: Vec::new(), by: by.into() }
     }
 
     #[must_use]

@@ -8,10 +8,7 @@ use super::{RawJson, ToolId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     Text(Arc<str>),
-    Image {
-        media_type: Arc<str>,
-        data: Arc<[u8]>,
-    },
+    Image { media_type: Arc<str>, data: Arc<[u8]> },
 }
 
 impl Content {
@@ -37,18 +34,7 @@ pub enum Role {
 #[derive(Clone, Debug)]
 pub enum Part {
     Content(Content),
-    Thinking {
-        text: Arc<str>,
-        signature: Option<Arc<str>>,
-    },
-    ToolUse {
-        id: ToolId,
-        name: Arc<str>,
-        input: RawJson,
-    },
-    ToolResult {
-        id: ToolId,
-        ok: bool,
-        content: Vec<Content>,
-    },
+    Thinking { text: Arc<str>, signature: Option<Arc<str>> },
+    ToolUse { id: ToolId, name: Arc<str>, input: RawJson },
+    ToolResult { id: ToolId, ok: bool, content: Vec<Content> },
 }

@@ -64,10 +64,7 @@ impl EventKind {
 
     /// Committed before anybody sees it: what people act on must not be taken back by a crash.
     pub const fn is_committed_first(&self) -> bool {
-        matches!(
-            self,
-            Self::Approval(_) | Self::Resolved(_) | Self::Finished(_)
-        )
+        matches!(self, Self::Approval(_) | Self::Resolved(_) | Self::Finished(_))
     }
 }
 
@@ -129,11 +126,7 @@ pub struct Notice {
 
 impl Notice {
     pub fn new(level: Level, code: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
-        Self {
-            level,
-            code: code.into(),
-            text: text.into(),
-        }
+        Self { level, code: code.into(), text: text.into() }
     }
 }
 

@@ -64,12 +64,7 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<Arc<str>>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            hint: None,
-            retry_after: None,
-        }
+        Self { kind, message: message.into(), hint: None, retry_after: None }
     }
 
     #[must_use]

@@ -15,27 +15,18 @@ pub struct LaunchFingerprint {
 impl LaunchFingerprint {
     /// Everything of the specification that a running process cannot change any more.
     pub fn of(spec: &SessionSpec) -> Self {
-        let mut this = Self {
-            components: Vec::with_capacity(16),
-        };
+        let mut this = Self { components: Vec::with_capacity(16) };
         this.add("executor", [spec.executor.as_bytes()]);
         this.add("mode", [spec.mode.as_str().as_bytes()]);
         this.add("model", spec.model.iter().map(|model| model.as_bytes()));
-        this.add(
-            "working directory",
-            [spec.cwd.as_os_str().as_encoded_bytes()],
-        );
+        this.add("working directory", [spec.cwd.as_os_str().as_encoded_bytes()]);
         this.add("trust", [&[u8::from(spec.trust)][..]]);
         this.add("system prompt", system_parts(&spec.system));
         this.add("history", spec.history.iter().flat_map(message_parts));
         this.add(
             "caller's tools",
             spec.caller_tools.iter().flat_map(|tool| {
-                [
-                    tool.name.as_bytes(),
-                    tool.description.as_bytes(),
-                    raw(&tool.input_schema),
-                ]
+                [tool.name.as_bytes(), tool.description.as_bytes(), raw(&tool.input_schema)]
             }),
         );
         this.add("output schema", spec.output_schema.iter().map(raw));
@@ -43,9 +34,7 @@ impl LaunchFingerprint {
         this.add("tools", tool_set_parts(&spec.tools));
         this.add(
             "MCP servers",
-            spec.mcp_servers
-                .iter()
-                .flat_map(|(name, value)| [name.as_bytes(), raw(value)]),
+            spec.mcp_servers.iter().flat_map(|(name, value)| [name.as_bytes(), raw(value)]),
         );
         this.add(
             "environment",
@@ -54,12 +43,7 @@ impl LaunchFingerprint {
                 .flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()])
                 .chain(spec.env_pass.iter().map(|name| name.as_bytes())),
         );
-        this.add(
-            "binary",
-            spec.binary
-                .iter()
-                .map(|path| path.as_os_str().as_encoded_bytes()),
-        );
+        this.add("binary", spec.binary.iter().map(|path| path.as_os_str().as_encoded_bytes()));
         this.add("command", spec.command.iter().map(|word| word.as_bytes()));
         this.add("billing", [spec.billing.as_str().as_bytes()]);
         this.add("stable prompt", [&[u8::from(spec.stable_prompt)][..]]);
@@ -90,10 +74,7 @@ impl LaunchFingerprint {
             return None;
         }
         let named = |list: &Self, wanted: &str| {
-            list.components
-                .iter()
-                .find(|(name, _)| *name == wanted)
-                .map(|(_, hash)| *hash)
+            list.components.iter().find(|(name, _)| *name == wanted).map(|(_, hash)| *hash)
         };
         self.components
             .iter()
@@ -154,12 +135,7 @@ fn message_parts(message: &Message) -> Vec<&[u8]> {
             Part::Content(content) => content_parts(content, &mut parts),
             Part::Thinking { text, .. } => parts.extend([&b"thinking"[..], text.as_bytes()]),
             Part::ToolUse { id, name, input } => {
-                parts.extend([
-                    &b"use"[..],
-                    id.as_str().as_bytes(),
-                    name.as_bytes(),
-                    raw(input),
-                ]);
+                parts.extend([&b"use"[..], id.as_str().as_bytes(), name.as_bytes(), raw(input)]);
             }
             Part::ToolResult { id, ok, content } => {
                 let ok: &[u8] = if *ok { b"ok" } else { b"error" };
@@ -195,10 +171,7 @@ mod tests {
 
         let mut other = spec.clone();
         other.model = Some("large".into());
-        assert_eq!(
-            same.difference(&LaunchFingerprint::of(&other)),
-            Some("model")
-        );
+        assert_eq!(same.difference(&LaunchFingerprint::of(&other)), Some("model"));
 
         let mut other = spec.clone();
         other.mode = Mode::Model;

@@ -52,11 +52,6 @@ pub struct Budgets {
 
 impl Default for Budgets {
     fn default() -> Self {
-        Self {
-            time: None,
-            tools: None,
-            cost_usd: None,
-            resumes: 5,
-        }
+        Self { time: None, tools: None, cost_usd: None, resumes: 5 }
     }
 }

@@ -69,11 +69,7 @@ impl Permissions {
                 PermissionLevel::Ask | PermissionLevel::Edit => RuleAnswer::Ask,
             };
         }
-        if self
-            .allowed
-            .iter()
-            .any(|rule| rule.covers(name, request.class, subject))
-        {
+        if self.allowed.iter().any(|rule| rule.covers(name, request.class, subject)) {
             return RuleAnswer::Allow;
         }
         match (self.level, request.class) {
@@ -149,9 +145,7 @@ impl ToolPattern {
         };
         let Some(subject) = subject else { return false };
         glob(pattern, subject)
-            || subject
-                .split(SHELL_OPERATORS)
-                .any(|part| glob(pattern, part.trim()))
+            || subject.split(SHELL_OPERATORS).any(|part| glob(pattern, part.trim()))
     }
 }
 
@@ -220,10 +214,7 @@ impl FromStr for ToolPattern {
         if tool.is_empty() || tool.contains(char::is_whitespace) || subject.as_deref() == Some("") {
             return Err(bad());
         }
-        Ok(Self {
-            tool: tool.into(),
-            subject,
-        })
+        Ok(Self { tool: tool.into(), subject })
     }
 }
 
@@ -247,11 +238,7 @@ mod tests {
 
     fn rules(level: PermissionLevel, allowed: &[&str], disallowed: &[&str]) -> Permissions {
         let parse = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
-        Permissions {
-            level,
-            allowed: parse(allowed),
-            disallowed: parse(disallowed),
-        }
+        Permissions { level, allowed: parse(allowed), disallowed: parse(disallowed) }
     }
 
     fn answer(rules: &Permissions, tool: &str, class: ToolClass, subject: &str) -> RuleAnswer {
@@ -266,18 +253,8 @@ mod tests {
             (Ask, ToolClass::Execute, "ls", RuleAnswer::Ask),
             (Edit, ToolClass::Edit, "/project/a.txt", RuleAnswer::Allow),
             (Edit, ToolClass::Edit, "src/a.txt", RuleAnswer::Allow),
-            (
-                Edit,
-                ToolClass::Edit,
-                "/project/../etc/passwd",
-                RuleAnswer::Ask,
-            ),
-            (
-                Edit,
-                ToolClass::Edit,
-                "/project-other/a.txt",
-                RuleAnswer::Ask,
-            ),
+            (Edit, ToolClass::Edit, "/project/../etc/passwd", RuleAnswer::Ask),
+            (Edit, ToolClass::Edit, "/project-other/a.txt", RuleAnswer::Ask),
             (Edit, ToolClass::Execute, "ls", RuleAnswer::Ask),
             (Unattended, ToolClass::Execute, "rm -r x", RuleAnswer::Allow),
         ];
@@ -308,19 +285,12 @@ mod tests {
 
     #[test]
     fn disallowed_wins_and_sees_every_part_of_a_command() {
-        let rules = rules(
-            PermissionLevel::Unattended,
-            &["Bash"],
-            &["Bash(rm *)", "WebFetch"],
-        );
+        let rules = rules(PermissionLevel::Unattended, &["Bash"], &["Bash(rm *)", "WebFetch"]);
         for command in ["rm -r x", "cd / && rm -r x", "echo $(rm x)"] {
             let got = answer(&rules, "Bash", ToolClass::Execute, command);
             assert!(matches!(got, RuleAnswer::Deny(_)), "{command}");
         }
-        assert_eq!(
-            answer(&rules, "Bash", ToolClass::Execute, "ls"),
-            RuleAnswer::Allow
-        );
+        assert_eq!(answer(&rules, "Bash", ToolClass::Execute, "ls"), RuleAnswer::Allow);
         let web = answer(&rules, "WebFetch", ToolClass::Other, "http://x");
         assert!(matches!(web, RuleAnswer::Deny(_)));
     }
@@ -330,10 +300,7 @@ mod tests {
         for bad in ["", " ", "Bash(", "Bash()", "(x)", "two words"] {
             assert!(bad.parse::<ToolPattern>().is_err(), "{bad:?}");
         }
-        assert_eq!(
-            "mcp__docs__*".parse::<ToolPattern>().unwrap().to_string(),
-            "mcp__docs__*"
-        );
+        assert_eq!("mcp__docs__*".parse::<ToolPattern>().unwrap().to_string(), "mcp__docs__*");
     }
 
     #[test]
@@ -351,11 +318,7 @@ mod tests {
             ("Read", "Bash", false),
         ];
         for (wide, narrow, expected) in cases {
-            assert_eq!(
-                pattern(wide).includes(&pattern(narrow)),
-                expected,
-                "{wide} and {narrow}"
-            );
+            assert_eq!(pattern(wide).includes(&pattern(narrow)), expected, "{wide} and {narrow}");
         }
     }
 

@@ -31,13 +31,7 @@ pub struct TurnOptions {
 impl TurnOptions {
     /// A turn that nobody else pays for, with nobody there to ask.
     pub const fn new(origin: Origin) -> Self {
-        Self {
-            origin,
-            can_ask: false,
-            can_park: false,
-            caller: None,
-            max_cost_usd: None,
-        }
+        Self { origin, can_ask: false, can_park: false, caller: None, max_cost_usd: None }
     }
 }
 

@@ -52,10 +52,7 @@ impl Usage {
                 (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
             },
             lane: more.lane.clone().or_else(|| self.lane.clone()),
-            prefix_sha256: more
-                .prefix_sha256
-                .clone()
-                .or_else(|| self.prefix_sha256.clone()),
+            prefix_sha256: more.prefix_sha256.clone().or_else(|| self.prefix_sha256.clone()),
             context: more.context.or(self.context),
         }
     }

@@ -96,12 +96,7 @@ pub struct Claim {
 
 impl Claim {
     pub fn new(name: EndpointName) -> Self {
-        Self {
-            name,
-            taken: WhenTaken::Displace,
-            durable: false,
-            token: None,
-        }
+        Self { name, taken: WhenTaken::Displace, durable: false, token: None }
     }
 }
 

@@ -80,11 +80,7 @@ pub enum SendFailure {
 
 impl SendError {
     pub fn new(kind: SendFailure, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            retry_after: None,
-        }
+        Self { kind, message: message.into(), retry_after: None }
     }
 
     fn cannot(what: &str) -> Self {
@@ -133,10 +129,7 @@ impl FromStr for ChannelAddress {
             let shown: String = text.chars().filter(|c| !c.is_control()).take(60).collect();
             return Err(AddressError::Shape(shown));
         }
-        Ok(Self {
-            platform: platform.to_ascii_lowercase().into(),
-            chat: chat.map(Into::into),
-        })
+        Ok(Self { platform: platform.to_ascii_lowercase().into(), chat: chat.map(Into::into) })
     }
 }
 
@@ -178,10 +171,7 @@ impl Channels {
         adapters: Vec<Arc<dyn Channel>>,
         variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            adapters,
-            variable: Box::new(variable),
-        }
+        Self { adapters, variable: Box::new(variable) }
     }
 
     pub fn none() -> Self {
@@ -202,10 +192,7 @@ impl Channels {
             Some(chat) => Arc::clone(chat),
             None => self.home(adapter.as_ref())?,
         };
-        Ok(ChannelTarget {
-            adapter: Arc::clone(adapter),
-            chat,
-        })
+        Ok(ChannelTarget { adapter: Arc::clone(adapter), chat })
     }
 
     fn home(&self, adapter: &dyn Channel) -> Result<Arc<str>, AddressError> {

@@ -62,10 +62,7 @@ pub enum DeliveryState {
 }
 
 impl DeliveryState {
-    pub const NEW: Self = Self::Pending {
-        attempts: 0,
-        may_repeat: false,
-    };
+    pub const NEW: Self = Self::Pending { attempts: 0, may_repeat: false };
 
     pub const fn as_str(&self) -> &'static str {
         match self {

@@ -145,11 +145,7 @@ pub struct Ended {
 impl Ended {
     pub fn failed(failure: Failure) -> Self {
         let reason = failure.kind.as_str().into();
-        Self {
-            status: Status::Failed(failure),
-            text: None,
-            reason,
-        }
+        Self { status: Status::Failed(failure), text: None, reason }
     }
 }
 

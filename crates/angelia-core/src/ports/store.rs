@@ -176,10 +176,7 @@ pub struct Page {
 
 impl Page {
     pub const fn first(limit: usize) -> Self {
-        Self {
-            limit,
-            before: None,
-        }
+        Self { limit, before: None }
     }
 }
 
@@ -229,9 +226,7 @@ impl Future for Committed {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map(|answer| {
             answer.unwrap_or_else(|_writer_gone| {
-                Err(StoreError::Failed {
-                    message: "the store was closed before it wrote".into(),
-                })
+                Err(StoreError::Failed { message: "the store was closed before it wrote".into() })
             })
         })
     }

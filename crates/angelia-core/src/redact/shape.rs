@@ -24,11 +24,7 @@ struct Shape {
 }
 
 const fn shape(words: &'static [&'static str], pattern: &'static str) -> Shape {
-    Shape {
-        words,
-        pattern,
-        compiled: OnceLock::new(),
-    }
+    Shape { words, pattern, compiled: OnceLock::new() }
 }
 
 static SHAPES: [Shape; 11] = [
@@ -42,14 +38,8 @@ static SHAPES: [Shape; 11] = [
     shape(&["akia", "asia"], r"(?-u:\b)A[KS]IA[A-Z0-9]{16}"),
     shape(&["aiza"], r"AIza[A-Za-z0-9_-]{30,}"),
     // Not only with its dots: they come late, and JSON in base64 is nothing for a log anyway.
-    shape(
-        &["eyj"],
-        r"(?-u:\b)eyJ[A-Za-z0-9_-]{17,}(?:\.[A-Za-z0-9_-]+)*",
-    ),
-    shape(
-        &["bearer"],
-        r"(?i-u:\bbearer)[ \t]{1,8}([A-Za-z0-9._~+/=-]{16,})",
-    ),
+    shape(&["eyj"], r"(?-u:\b)eyJ[A-Za-z0-9_-]{17,}(?:\.[A-Za-z0-9_-]+)*"),
+    shape(&["bearer"], r"(?i-u:\bbearer)[ \t]{1,8}([A-Za-z0-9._~+/=-]{16,})"),
     shape(
         &["authorization"],
         r#"(?i-u:authorization)\\{0,4}["']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}["']?([^\s"'\\][^\r\n"'\\]*)"#,
@@ -78,18 +68,13 @@ static WORDS: LazyLock<Option<(AhoCorasick, Vec<usize>)>> = LazyLock::new(|| {
     // Belongs to none of them, but text with it is not clean.
     owners.push(SHAPES.len());
     words.push(&BEGIN_WORD);
-    let automaton = AhoCorasick::builder()
-        .ascii_case_insensitive(true)
-        .build(words)
-        .ok()?;
+    let automaton = AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()?;
     Some((automaton, owners))
 });
 
 impl Shape {
     fn regex(&self) -> Option<&Regex> {
-        self.compiled
-            .get_or_init(|| Regex::new(self.pattern).ok())
-            .as_ref()
+        self.compiled.get_or_init(|| Regex::new(self.pattern).ok()).as_ref()
     }
 }
 
@@ -104,9 +89,7 @@ impl ShapeSet {
 
     /// Neither a shape nor the beginning of a key block can be in there.
     pub(super) fn none_in(text: &str) -> bool {
-        WORDS
-            .as_ref()
-            .is_some_and(|(words, _)| !words.is_match(text))
+        WORDS.as_ref().is_some_and(|(words, _)| !words.is_match(text))
     }
 
     pub(super) fn possible_in(text: &str) -> Self {

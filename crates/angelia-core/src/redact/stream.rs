@@ -23,12 +23,7 @@ pub struct StreamRedactor {
 
 impl StreamRedactor {
     pub(super) fn new(redactor: Redactor) -> Self {
-        Self {
-            redactor,
-            pending: String::new(),
-            drops_line: false,
-            key: None,
-        }
+        Self { redactor, pending: String::new(), drops_line: false, key: None }
     }
 
     /// Takes the next piece and returns what can be shown.

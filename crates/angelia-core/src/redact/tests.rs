@@ -4,12 +4,8 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
 
-const KNOWN: [&str; 4] = [
-    "correct horse battery",
-    "hunter2-hunter2",
-    "hunter2-hunter2-hunter2",
-    "pässwörd世界",
-];
+const KNOWN: [&str; 4] =
+    ["correct horse battery", "hunter2-hunter2", "hunter2-hunter2-hunter2", "pässwörd世界"];
 
 /// The secret part of each of these must go, and what is around it must stay.
 const SHAPED: [(&str, &str, &str); 24] = [
@@ -21,21 +17,13 @@ const SHAPED: [(&str, &str, &str); 24] = [
     ("slack ", "xoxb-123456789012-abcdef", ""),
     ("aws ", "AKIAIOSFODNN7EXAMPLE", " denied"),
     ("google ", "AIzaSyA-1234567890abcdefghijklmnopqrstu", ""),
-    (
-        "jwt ",
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2ln_-",
-        " ok",
-    ),
+    ("jwt ", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2ln_-", " ok"),
     ("Bearer ", "abcdefghijklmnop", " sent"),
     ("curl -H 'authorization: ", "Basic dXNlcjpwYXNz", "'"),
     (r#"{"Authorization":""#, "Basic dXNlcjpwYXNz", r#""}"#),
     ("PASSWORD=", "p@ss,w0rd;x", " next"),
     ("db_password: ", "x", ""),
-    (
-        r#"{"password":""#,
-        r#"two words, \" and more"#,
-        r#"","a":1}"#,
-    ),
+    (r#"{"password":""#, r#"two words, \" and more"#, r#"","a":1}"#),
     (r#"{\"token\":\""#, "two words", r#"\",\"a\":1}"#),
     ("client_secret='", "it is long", "'"),
     ("?access_key=", "abc", "&b=1"),
@@ -43,16 +31,8 @@ const SHAPED: [(&str, &str, &str); 24] = [
     ("x-api-key : ", "abc", ""),
     ("https://", "user:pa:ss", "@host/path"),
     ("clone https://", "token", "@host"),
-    (
-        "a ",
-        "-----BEGIN RSA PRIVATE KEY-----\nMIIE+/=\nabc\n-----END RSA PRIVATE KEY-----",
-        " b\nc",
-    ),
-    (
-        "",
-        r"-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----",
-        r"\n",
-    ),
+    ("a ", "-----BEGIN RSA PRIVATE KEY-----\nMIIE+/=\nabc\n-----END RSA PRIVATE KEY-----", " b\nc"),
+    ("", r"-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----", r"\n"),
 ];
 
 const CLEAN: [&str; 12] = [
@@ -87,10 +67,7 @@ fn shapes_go_and_their_surroundings_stay() {
 fn known_values_go() {
     let redactor = redactor();
     let text = "a hunter2-hunter2 b, hunter2-hunter2-hunter2pässwörd世界.";
-    assert_eq!(
-        redactor.redact(text),
-        "a [redacted] b, [redacted][redacted]."
-    );
+    assert_eq!(redactor.redact(text), "a [redacted] b, [redacted][redacted].");
     // Too short to be known, and then not masked.
     assert_eq!(Redactor::new(["short"]).redact("short"), "short");
     let lines = Redactor::new(["first-line-of-it\nsecond-line-of-it"]);
@@ -145,10 +122,7 @@ fn a_very_long_line_gives_away_nothing() {
 
 fn cut(text: &str, size: usize) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
-    characters
-        .chunks(size)
-        .map(|part| part.iter().collect())
-        .collect()
+    characters.chunks(size).map(|part| part.iter().collect()).collect()
 }
 
 fn in_pieces(redactor: &Redactor, pieces: &[String]) -> String {

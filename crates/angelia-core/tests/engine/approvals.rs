@@ -55,15 +55,8 @@ async fn the_first_answer_wins_and_session_is_remembered() {
     while stage.engine.turn(submitted.turn).await.unwrap().state != TurnState::AwaitingApproval {
         tokio::task::yield_now().await;
     }
-    stage
-        .engine
-        .decide(id, Decision::new(Verdict::Session, "owner"))
-        .await
-        .unwrap();
-    let late = stage
-        .engine
-        .decide(id, Decision::new(Verdict::Deny, "owner"))
-        .await;
+    stage.engine.decide(id, Decision::new(Verdict::Session, "owner")).await.unwrap();
+    let late = stage.engine.decide(id, Decision::new(Verdict::Deny, "owner")).await;
     assert!(matches!(late, Err(EngineError::NotPending)));
     assert_eq!(answer_to(&mut run).await.verdict, Verdict::Session);
 
@@ -80,11 +73,7 @@ async fn where_nobody_can_answer_it_is_declined_with_a_notice() {
     let session = stage.session().await;
     let options = TurnOptions::new(Origin::Remote);
     let input = vec![Content::text("build")];
-    let submitted = stage
-        .engine
-        .submit(session.id, input, options)
-        .await
-        .unwrap();
+    let submitted = stage.engine.submit(session.id, input, options).await.unwrap();
     let mut run = stage.strings.next_run().await;
     run.emit(vec![question("q1")]).await;
     let decision = answer_to(&mut run).await;
@@ -116,9 +105,6 @@ async fn what_is_open_when_the_turn_ends_or_is_withdrawn_is_resolved() {
         })
         .collect();
     assert_eq!(by, ["agent", "turn ended"]);
-    let late = stage
-        .engine
-        .decide(approval_id(&events), Decision::new(Verdict::Once, "x"))
-        .await;
+    let late = stage.engine.decide(approval_id(&events), Decision::new(Verdict::Once, "x")).await;
     assert!(matches!(late, Err(EngineError::NotPending)));
 }

@@ -32,44 +32,24 @@ fn tool(id: &str) -> Emitted {
 
 fn tool_result(id: &str) -> Emitted {
     let (id, ok) = (ToolId::new(id), true);
-    Emitted::Event(EventKind::ToolResult(ToolResult {
-        id,
-        ok,
-        output: "".into(),
-    }))
+    Emitted::Event(EventKind::ToolResult(ToolResult { id, ok, output: "".into() }))
 }
 
 fn used(output_tokens: u64, cost: f64) -> Emitted {
-    let usage = Usage {
-        output_tokens,
-        cost_usd: Some(cost),
-        ..Usage::default()
-    };
+    let usage = Usage { output_tokens, cost_usd: Some(cost), ..Usage::default() };
     Emitted::Event(EventKind::Usage(usage))
 }
 
 async fn session_with(stage: &Stage, change: impl FnOnce(&mut SessionSpec)) -> SessionRecord {
     let mut spec = SessionSpec::new("puppet", "/project");
     change(&mut spec);
-    stage
-        .engine
-        .create_session(NewSession {
-            spec,
-            title: None,
-            name: None,
-        })
-        .await
-        .unwrap()
+    stage.engine.create_session(NewSession { spec, title: None, name: None }).await.unwrap()
 }
 
 /// Does what a well-behaved agent does when it is interrupted.
 async fn obey(run: Run) {
     run.io.cancel.cancelled().await;
-    run.end(Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: "interrupted".into(),
-    });
+    run.end(Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() });
 }
 
 fn notices(events: &[TurnEvent]) -> Vec<&str> {
@@ -122,15 +102,8 @@ async fn each_state_rings_its_own_clock_and_the_next_turn_is_healthy() {
         assert_eq!(ended.status.failure().unwrap().kind, FailureKind::Timeout);
         let took = began.elapsed();
         let clock = Duration::from_secs(seconds);
-        assert!(
-            took >= clock && took <= clock + Duration::from_secs(1),
-            "{reason}: {took:?}"
-        );
-        assert_eq!(
-            stage.strings.closed(),
-            1,
-            "{reason}: the process is retired"
-        );
+        assert!(took >= clock && took <= clock + Duration::from_secs(1), "{reason}: {took:?}");
+        assert_eq!(stage.strings.closed(), 1, "{reason}: the process is retired");
 
         let next = stage.submit(session.id, "again").await;
         stage.strings.next_run().await.complete("fine");
@@ -145,11 +118,7 @@ async fn what_a_deaf_agent_left_open_is_closed() {
     let submitted = stage.submit(session.id, "work").await;
     let run = stage.strings.next_run().await;
     let channel = angelia_core::model::TextChannel::Answer;
-    let delta = EventKind::Delta {
-        block: 0,
-        channel,
-        text: "half".into(),
-    };
+    let delta = EventKind::Delta { block: 0, channel, text: "half".into() };
     run.emit(vec![Emitted::Event(delta), tool("a")]).await;
     let events = all_events(submitted.watch).await;
     drop(run);
@@ -220,10 +189,7 @@ async fn an_approval_that_nobody_answers_is_declined_and_the_turn_goes_on() {
     let Some(TurnControl::Decide { decision, .. }) = run.io.control.recv().await else {
         panic!("a decision was due")
     };
-    assert_eq!(
-        (decision.verdict, &*decision.by),
-        (Verdict::Deny, "timeout")
-    );
+    assert_eq!((decision.verdict, &*decision.by), (Verdict::Deny, "timeout"));
     assert_eq!(began.elapsed().as_secs(), 24 * 3600);
     run.complete("without it");
     assert_eq!(outcome(submitted.watch).await.status, Status::Completed);
@@ -240,16 +206,11 @@ async fn a_budget_of_time_is_not_used_while_somebody_else_is_awaited() {
     let submitted = stage.submit(session.id, "work").await;
     let run = stage.strings.next_run().await;
     run.start().await;
-    run.emit(vec![Emitted::Activity(Activity::AwaitingToolResult)])
-        .await;
+    run.emit(vec![Emitted::Activity(Activity::AwaitingToolResult)]).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(!run.io.cancel.is_cancelled());
     let id = ToolId::new("t");
-    stage
-        .engine
-        .give_tool_result(submitted.turn, id, true, Vec::new())
-        .await
-        .unwrap();
+    stage.engine.give_tool_result(submitted.turn, id, true, Vec::new()).await.unwrap();
     let began = Instant::now();
     run.io.cancel.cancelled().await;
     assert_eq!(began.elapsed().as_secs(), 30);
@@ -265,8 +226,7 @@ async fn background_work_is_stopped_after_its_grace_and_the_answer_stands() {
     let run = stage.strings.next_run().await;
     run.start().await;
     run.say(0, "started it").await;
-    run.emit(vec![Emitted::Activity(Activity::Background)])
-        .await;
+    run.emit(vec![Emitted::Activity(Activity::Background)]).await;
     let began = Instant::now();
     run.io.cancel.cancelled().await;
     assert_eq!(began.elapsed().as_secs(), 15 * 60);
@@ -294,10 +254,7 @@ async fn a_budget_ends_a_turn_as_partial_with_what_there_is() {
     run.say(0, "half").await;
     obey(run).await;
     let ended = outcome(submitted.watch).await;
-    assert_eq!(
-        (ended.status, &*ended.reason),
-        (Status::Partial, "budget_seconds")
-    );
+    assert_eq!((ended.status, &*ended.reason), (Status::Partial, "budget_seconds"));
     assert_eq!(&*ended.text, "half");
     assert_eq!(stage.strings.closed(), 0, "an interrupt, never a kill");
 }
@@ -320,10 +277,7 @@ async fn a_turn_stopped_by_its_tool_budget_goes_on_by_itself_as_one_turn() {
     obey(run).await;
 
     let run = stage.strings.next_run().await;
-    assert_eq!(
-        run.turn.input,
-        [Content::text("Continue where you left off.")]
-    );
+    assert_eq!(run.turn.input, [Content::text("Continue where you left off.")]);
     run.start().await;
     run.say(0, "second").await;
     run.emit(vec![used(5, 0.25)]).await;
@@ -331,10 +285,7 @@ async fn a_turn_stopped_by_its_tool_budget_goes_on_by_itself_as_one_turn() {
 
     let events = all_events(submitted.watch).await;
     assert_eq!(notices(&events), ["budget_reached", "resumed"]);
-    let started = events
-        .iter()
-        .filter(|e| matches!(e.kind, EventKind::Started(_)))
-        .count();
+    let started = events.iter().filter(|e| matches!(e.kind, EventKind::Started(_))).count();
     assert_eq!(started, 1, "for viewers it is one turn");
     let blocks: Vec<u32> = events
         .iter()
@@ -344,15 +295,10 @@ async fn a_turn_stopped_by_its_tool_budget_goes_on_by_itself_as_one_turn() {
         })
         .collect();
     assert_eq!(blocks, [0, 1]);
-    let EventKind::Finished(outcome) = &events.last().unwrap().kind else {
-        panic!("no end")
-    };
+    let EventKind::Finished(outcome) = &events.last().unwrap().kind else { panic!("no end") };
     assert_eq!(outcome.status, Status::Completed);
     assert_eq!(&*outcome.text, "first\n\nsecond");
-    assert_eq!(
-        (outcome.usage.output_tokens, outcome.usage.cost_usd),
-        (15, Some(0.75))
-    );
+    assert_eq!((outcome.usage.output_tokens, outcome.usage.cost_usd), (15, Some(0.75)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -369,10 +315,7 @@ async fn a_failure_is_never_resumed_and_neither_is_what_has_cost_enough() {
     run.emit(vec![used(1, 1.5)]).await;
     obey(run).await;
     let ended = outcome(submitted.watch).await;
-    assert_eq!(
-        (ended.status, &*ended.reason),
-        (Status::Partial, "max_cost_usd")
-    );
+    assert_eq!((ended.status, &*ended.reason), (Status::Partial, "max_cost_usd"));
 
     let submitted = stage.submit(session.id, "work").await;
     let run = stage.strings.next_run().await;
@@ -414,24 +357,15 @@ async fn words_for_a_running_turn_reach_it() {
     let submitted = stage.submit(session.id, "work").await;
     let mut run = stage.strings.next_run().await;
     let words = vec![Content::text("and tests")];
-    let steered = stage
-        .engine
-        .steer(submitted.turn, words.clone(), options())
-        .await
-        .unwrap();
+    let steered = stage.engine.steer(submitted.turn, words.clone(), options()).await.unwrap();
     assert!(matches!(steered, Steering::Passed));
-    let Some(TurnControl::Steer(got)) = run.io.control.recv().await else {
-        panic!("no words")
-    };
+    let Some(TurnControl::Steer(got)) = run.io.control.recv().await else { panic!("no words") };
     assert_eq!(got, words);
     run.complete("with tests");
     let events = all_events(submitted.watch).await;
     assert_eq!(notices(&events), ["steered"]);
     let late = stage.engine.steer(submitted.turn, words, options()).await;
-    assert!(matches!(
-        late,
-        Err(angelia_core::engine::EngineError::NotRunning)
-    ));
+    assert!(matches!(late, Err(angelia_core::engine::EngineError::NotRunning)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -441,20 +375,12 @@ async fn the_cap_stands_still_while_a_callers_tool_is_awaited() {
     let submitted = stage.submit(session.id, "work").await;
     let mut run = stage.strings.next_run().await;
     run.start().await;
-    run.emit(vec![Emitted::Activity(Activity::AwaitingToolResult)])
-        .await;
+    run.emit(vec![Emitted::Activity(Activity::AwaitingToolResult)]).await;
     tokio::time::sleep(Duration::from_mins(9)).await;
     let id = ToolId::new("t");
     let content = vec![Content::text("42")];
-    stage
-        .engine
-        .give_tool_result(submitted.turn, id, true, content)
-        .await
-        .unwrap();
-    assert!(matches!(
-        run.io.control.recv().await,
-        Some(TurnControl::ToolResult { .. })
-    ));
+    stage.engine.give_tool_result(submitted.turn, id, true, content).await.unwrap();
+    assert!(matches!(run.io.control.recv().await, Some(TurnControl::ToolResult { .. })));
     tokio::time::sleep(Duration::from_mins(1)).await;
     run.complete("done");
     assert_eq!(outcome(submitted.watch).await.status, Status::Completed);

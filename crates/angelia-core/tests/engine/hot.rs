@@ -29,10 +29,7 @@ impl Stage {
 
     async fn follow(&self, session: SessionId, text: &str) -> Submitted {
         let input = vec![Content::text(text)];
-        let new = Submission {
-            follows: true,
-            ..Submission::new(session, input, options())
-        };
+        let new = Submission { follows: true, ..Submission::new(session, input, options()) };
         self.engine.submit_as(new).await.unwrap()
     }
 
@@ -142,8 +139,7 @@ async fn the_newest_turn_is_over_as_soon_as_its_end_is_seen() {
         };
         let run = stage.strings.next_run().await;
         assert_eq!(newest().await, TurnStage::Busy);
-        run.emit(vec![Emitted::Activity(Activity::AwaitingToolResult)])
-            .await;
+        run.emit(vec![Emitted::Activity(Activity::AwaitingToolResult)]).await;
         sleep(A_MOMENT).await;
         assert_eq!(newest().await, TurnStage::AwaitsToolResult);
         run.complete(text);
@@ -156,10 +152,7 @@ async fn the_newest_turn_is_over_as_soon_as_its_end_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn what_is_known_of_a_session_goes_with_its_actor() {
     let stage = Stage::new();
-    let name = ExternalName {
-        scope: "test".into(),
-        name: "n".into(),
-    };
+    let name = ExternalName { scope: "test".into(), name: "n".into() };
     let new = || NewSession {
         spec: SessionSpec::new("puppet", "/project"),
         title: None,
@@ -177,10 +170,7 @@ async fn what_is_known_of_a_session_goes_with_its_actor() {
         assert_eq!(engine.named(&name).await.unwrap(), Some(session));
         let known = engine.to_continue(session).await.unwrap();
         let stored = stage.store.session(session).await.unwrap().unwrap();
-        assert_eq!(
-            (known.revision, &known.native),
-            (stored.revision, &stored.native)
-        );
+        assert_eq!((known.revision, &known.native), (stored.revision, &stored.native));
         assert_eq!(known.spec.model.as_deref(), Some("wood"));
     }
     let change = |spec: &mut SessionSpec| spec.model = Some("stone".into());

@@ -45,10 +45,7 @@ async fn a_hot_turn_that_cannot_be_recorded_is_refused_and_stopped() {
 
     let input = vec![Content::text("two")];
     let refused = stage.engine.submit(session.id, input, options()).await;
-    assert!(
-        matches!(refused, Err(EngineError::Store(StoreError::LeaseLost))),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(EngineError::Store(StoreError::LeaseLost))), "{refused:?}");
     while stage.strings.closed() == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -71,10 +68,7 @@ async fn a_hot_turn_that_cannot_be_recorded_is_refused_and_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn turns_of_a_session_wait_for_each_other_up_to_the_bound() {
-    let limits = Limits {
-        max_queued_turns: 2,
-        ..Limits::default()
-    };
+    let limits = Limits { max_queued_turns: 2, ..Limits::default() };
     let stage = Stage::with_limits(limits);
     let session = stage.session().await;
     let first = stage.submit(session.id, "first").await;
@@ -82,15 +76,9 @@ async fn turns_of_a_session_wait_for_each_other_up_to_the_bound() {
     let second = stage.submit(session.id, "second").await;
     let third = stage.submit(session.id, "third").await;
     assert!(first.running && !second.running && !third.running);
-    let refused = stage
-        .engine
-        .submit(session.id, vec![Content::text("x")], options())
-        .await;
+    let refused = stage.engine.submit(session.id, vec![Content::text("x")], options()).await;
     assert!(matches!(refused, Err(EngineError::QueueFull { limit: 2 })));
-    assert_eq!(
-        stage.engine.turn(second.turn).await.unwrap().state,
-        TurnState::Queued
-    );
+    assert_eq!(stage.engine.turn(second.turn).await.unwrap().state, TurnState::Queued);
 
     run.complete("1");
     stage.strings.next_run().await.complete("2");
@@ -109,11 +97,7 @@ async fn an_interrupt_asks_the_agent_and_keeps_what_was_said() {
     run.say(0, "half").await;
     stage.engine.interrupt(submitted.turn, false).await.unwrap();
     run.io.cancel.cancelled().await;
-    run.end(Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: "interrupted".into(),
-    });
+    run.end(Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() });
     let outcome = outcome(submitted.watch).await;
     assert_eq!(outcome.status, Status::Interrupted);
     assert_eq!(&*outcome.text, "half");
@@ -220,10 +204,7 @@ async fn an_idle_agent_is_closed_and_its_session_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_idle_agent_makes_room() {
-    let limits = Limits {
-        max_live: 2,
-        ..Limits::default()
-    };
+    let limits = Limits { max_live: 2, ..Limits::default() };
     let stage = Stage::with_limits(limits);
     let mut sessions = Vec::new();
     for text in ["a", "b", "c"] {
@@ -248,10 +229,7 @@ async fn the_longest_idle_agent_makes_room() {
 
 #[tokio::test(start_paused = true)]
 async fn when_every_agent_is_busy_a_new_one_waits_for_room() {
-    let limits = Limits {
-        max_live: 1,
-        ..Limits::default()
-    };
+    let limits = Limits { max_live: 1, ..Limits::default() };
     let stage = Stage::with_limits(limits);
     let (a, b) = (stage.session().await, stage.session().await);
     let first = stage.submit(a.id, "a").await;
@@ -296,21 +274,14 @@ async fn shutdown_ends_every_turn_and_closes_every_agent() {
     let shutdown = async move { engine.shutdown().await };
     let obey = async move {
         obedient.io.cancel.cancelled().await;
-        obedient.end(Ended {
-            status: Status::Interrupted,
-            text: None,
-            reason: "stop".into(),
-        });
+        obedient.end(Ended { status: Status::Interrupted, text: None, reason: "stop".into() });
     };
     tokio::join!(shutdown, obey);
     for submitted in [running, deaf, waiting] {
         assert_eq!(outcome(submitted.watch).await.status, Status::Interrupted);
     }
     assert_eq!(stage.strings.opened(), stage.strings.closed());
-    let refused = stage
-        .engine
-        .submit(a.id, vec![Content::text("x")], options())
-        .await;
+    let refused = stage.engine.submit(a.id, vec![Content::text("x")], options()).await;
     assert!(matches!(refused, Err(EngineError::ShuttingDown)));
 }
 
@@ -324,17 +295,10 @@ async fn a_session_is_deleted_under_its_running_turn() {
     let delete = async move { engine.delete_session(session.id).await };
     let obey = async move {
         run.io.cancel.cancelled().await;
-        run.end(Ended {
-            status: Status::Interrupted,
-            text: None,
-            reason: "stop".into(),
-        });
+        run.end(Ended { status: Status::Interrupted, text: None, reason: "stop".into() });
     };
     let (deleted, ()) = tokio::join!(delete, obey);
     deleted.unwrap();
     assert_eq!(outcome(submitted.watch).await.status, Status::Interrupted);
-    assert!(matches!(
-        stage.engine.session(session.id).await,
-        Err(EngineError::NotFound(_))
-    ));
+    assert!(matches!(stage.engine.session(session.id).await, Err(EngineError::NotFound(_))));
 }

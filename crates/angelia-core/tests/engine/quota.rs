@@ -23,10 +23,7 @@ fn limited(wait: Duration) -> Ended {
 }
 
 async fn submit(stage: &Stage, session: SessionId, text: &str) -> Submitted {
-    let options = TurnOptions {
-        can_park: true,
-        ..options()
-    };
+    let options = TurnOptions { can_park: true, ..options() };
     let input = vec![Content::text(text)];
     stage.engine.submit(session, input, options).await.unwrap()
 }
@@ -55,9 +52,7 @@ fn bash() -> Emitted {
         id: ToolId::new("t1"),
         name: "Bash".into(),
         class: ToolClass::Execute,
-        input: serde_json::value::RawValue::from_string("{}".to_owned())
-            .unwrap()
-            .into(),
+        input: serde_json::value::RawValue::from_string("{}".to_owned()).unwrap().into(),
         title: "ls".into(),
         parent: None,
     }))
@@ -74,9 +69,7 @@ async fn a_turn_waits_for_the_reset_and_goes_on_by_itself() {
     run.end(limited(2 * HOUR));
     until_parked(&mut submitted).await;
     let now = state_of(&stage, &submitted).await;
-    let TurnState::Parked { resumes_at } = now else {
-        panic!("{now:?}")
-    };
+    let TurnState::Parked { resumes_at } = now else { panic!("{now:?}") };
     let wait = resumes_at.duration_since(began).as_secs();
     assert!((7200..7210).contains(&wait), "{wait}");
     assert_eq!(stage.strings.closed(), 1, "no process is kept meanwhile");
@@ -95,10 +88,7 @@ async fn a_turn_waits_for_the_reset_and_goes_on_by_itself() {
     let watch = stage.engine.watch(submitted.turn, 0).await.unwrap();
     let started = |kind: &EventKind| matches!(kind, EventKind::Started(_));
     let events = all_events(watch).await;
-    assert_eq!(
-        events.iter().filter(|event| started(&event.kind)).count(),
-        1
-    );
+    assert_eq!(events.iter().filter(|event| started(&event.kind)).count(), 1);
 }
 
 /// Its agent is hot, so the turn is still being written when it is known that there is no quota.
@@ -121,9 +111,7 @@ async fn a_hot_session_waits_for_a_reset_that_another_one_has_met() {
         stage.strings.next_run().await.complete("done");
     }
     let last = all_events(second.watch).await.pop().unwrap();
-    let EventKind::Finished(outcome) = last.kind else {
-        panic!("{last:?}")
-    };
+    let EventKind::Finished(outcome) = last.kind else { panic!("{last:?}") };
     assert_eq!(outcome.status, Status::Completed);
 }
 
@@ -143,10 +131,7 @@ async fn what_was_begun_is_continued_and_the_answer_is_whole() {
     run.say(0, "second half").await;
     run.complete("second half");
     let end = outcome(submitted.watch).await;
-    assert_eq!(
-        (end.status, &*end.text),
-        (Status::Completed, "first half\n\nsecond half")
-    );
+    assert_eq!((end.status, &*end.text), (Status::Completed, "first half\n\nsecond half"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,10 +144,7 @@ async fn who_cannot_wait_is_told_when_and_the_next_one_at_once() {
     run.end(limited(3 * HOUR));
     let failure = |status: Status| status.failure().cloned().unwrap();
     let first = failure(outcome(submitted.watch).await.status);
-    assert_eq!(
-        (first.kind, first.retry_after),
-        (FailureKind::RateLimited, Some(3 * HOUR))
-    );
+    assert_eq!((first.kind, first.retry_after), (FailureKind::RateLimited, Some(3 * HOUR)));
 
     // Another session of the same profile: nothing is started for it.
     let other = stage.session().await;
@@ -279,9 +261,7 @@ async fn a_parked_turn_that_nobody_waits_with_can_be_interrupted() {
     stage.engine.interrupt(turn, false).await.unwrap();
     let watch = stage.engine.watch(turn, 0).await.unwrap();
     let last = all_events(watch).await.pop().unwrap();
-    let EventKind::Finished(end) = last.kind else {
-        panic!("no end")
-    };
+    let EventKind::Finished(end) = last.kind else { panic!("no end") };
     assert_eq!((end.status, &*end.text), (Status::Interrupted, "so far"));
     let again = stage.engine.interrupt(turn, false).await;
     assert!(matches!(again, Err(EngineError::NotRunning)), "{again:?}");
@@ -293,18 +273,13 @@ fn with_fallback(mode: Mode, fallback_mode: Mode) -> SessionSpec {
         mode,
         ..SessionSpec::new("puppet", "/project")
     };
-    SessionSpec {
-        fallback: Some(Box::new(spec("second", fallback_mode))),
-        ..spec("first", mode)
-    }
+    SessionSpec { fallback: Some(Box::new(spec("second", fallback_mode))), ..spec("first", mode) }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_fallback_profile_takes_over_with_what_was_said() {
     let stage = Stage::new();
-    let session = stage
-        .session_with(with_fallback(Mode::Agent, Mode::Agent))
-        .await;
+    let session = stage.session_with(with_fallback(Mode::Agent, Mode::Agent)).await;
     let submitted = submit(&stage, session.id, "hello").await;
     let run = stage.strings.next_run().await;
     run.start().await;
@@ -318,12 +293,7 @@ async fn the_fallback_profile_takes_over_with_what_was_said() {
     let run = stage.strings.next_run().await;
     assert_eq!(&*run.spec.profile, "second");
     assert_eq!(run.resumed, None, "another conversation of the agent's");
-    let roles: Vec<_> = run
-        .spec
-        .history
-        .iter()
-        .map(|message| message.role)
-        .collect();
+    let roles: Vec<_> = run.spec.history.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
     let told = &run.spec.history[1].parts;
     assert!(matches!(&told[0], Part::ToolUse { name, .. } if &**name == "Bash"));
@@ -349,9 +319,7 @@ async fn the_fallback_profile_takes_over_with_what_was_said() {
 #[tokio::test(start_paused = true)]
 async fn nobody_takes_over_after_a_tool_nor_to_do_more_than_was_allowed() {
     let stage = Stage::new();
-    let session = stage
-        .session_with(with_fallback(Mode::Agent, Mode::Agent))
-        .await;
+    let session = stage.session_with(with_fallback(Mode::Agent, Mode::Agent)).await;
     let mut submitted = submit(&stage, session.id, "work").await;
     let run = stage.strings.next_run().await;
     run.emit(vec![bash()]).await;
@@ -361,9 +329,7 @@ async fn nobody_takes_over_after_a_tool_nor_to_do_more_than_was_allowed() {
     assert_eq!(&*run.spec.profile, "first");
     run.complete("");
 
-    let session = stage
-        .session_with(with_fallback(Mode::Model, Mode::Agent))
-        .await;
+    let session = stage.session_with(with_fallback(Mode::Model, Mode::Agent)).await;
     let submitted = stage.submit(session.id, "work").await;
     stage.strings.next_run().await.end(limited(HOUR));
     let end = outcome(submitted.watch).await;

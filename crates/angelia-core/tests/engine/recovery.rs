@@ -28,30 +28,10 @@ async fn die_in_a_turn(store: &Arc<dyn Store>, stage: &Stage) -> TurnId {
         created_at: at,
         state: TurnState::Running,
     };
-    store
-        .create_turn(&lease, &record)
-        .await
-        .unwrap()
-        .await
-        .unwrap();
-    let kind = EventKind::Block {
-        block: 0,
-        channel: TextChannel::Answer,
-        text: "so far".into(),
-    };
-    let event = TurnEvent {
-        turn,
-        session: session.id,
-        seq: 3,
-        at,
-        kind,
-    };
-    store
-        .append(&lease, vec![event])
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    store.create_turn(&lease, &record).await.unwrap().await.unwrap();
+    let kind = EventKind::Block { block: 0, channel: TextChannel::Answer, text: "so far".into() };
+    let event = TurnEvent { turn, session: session.id, seq: 3, at, kind };
+    store.append(&lease, vec![event]).await.unwrap().await.unwrap();
     store.release(lease).await.unwrap();
     turn
 }
@@ -65,20 +45,11 @@ async fn a_lost_turn_is_closed_once_as_failed_with_what_there_was() {
 
     let record = stage.engine.turn(turn).await.unwrap();
     let outcome = record.state.outcome().expect("it has an end");
-    assert_eq!(
-        outcome.status.failure().unwrap().kind,
-        FailureKind::Internal
-    );
+    assert_eq!(outcome.status.failure().unwrap().kind, FailureKind::Internal);
     assert_eq!(&*outcome.text, "so far");
     // A viewer that had seen unstored deltas still learns the end.
     let tail = all_events(stage.engine.watch(turn, 5_000).await.unwrap()).await;
-    assert!(matches!(
-        tail.as_slice(),
-        [TurnEvent {
-            kind: EventKind::Finished(_),
-            ..
-        }]
-    ));
+    assert!(matches!(tail.as_slice(), [TurnEvent { kind: EventKind::Finished(_), .. }]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,32 +69,13 @@ async fn an_open_approval_of_a_dead_process_is_declined() {
         detail: "in /project".into(),
         expires_at: at,
     });
-    let event = TurnEvent {
-        turn,
-        session: record.session,
-        seq: 4,
-        at,
-        kind,
-    };
-    stage
-        .store
-        .append(&lease, vec![event])
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    let event = TurnEvent { turn, session: record.session, seq: 4, at, kind };
+    stage.store.append(&lease, vec![event]).await.unwrap().await.unwrap();
     stage.store.release(lease).await.unwrap();
 
     assert_eq!(stage.engine.recover().await.unwrap(), 1);
     let events = all_events(stage.engine.watch(turn, 4).await.unwrap()).await;
-    let [
-        TurnEvent {
-            kind: EventKind::Resolved(resolution),
-            ..
-        },
-        _end,
-    ] = events.as_slice()
-    else {
+    let [TurnEvent { kind: EventKind::Resolved(resolution), .. }, _end] = events.as_slice() else {
         panic!("expected a resolution and the end, got {events:?}")
     };
     assert_eq!((resolution.id, &*resolution.by), (id, "restart"));

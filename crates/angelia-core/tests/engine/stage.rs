@@ -39,10 +39,7 @@ pub(crate) struct StageClock {
 
 impl StageClock {
     pub(crate) fn new() -> Self {
-        Self {
-            began: Instant::now(),
-            count: AtomicU64::new(0),
-        }
+        Self { began: Instant::now(), count: AtomicU64::new(0) }
     }
 
     fn count(&self) -> u64 {
@@ -81,14 +78,7 @@ impl Stage {
             limits,
             tasks: tasks.clone(),
         });
-        Self {
-            engine,
-            strings,
-            store,
-            clock,
-            tasks,
-            limits,
-        }
+        Self { engine, strings, store, clock, tasks, limits }
     }
 
     /// Ends this engine, though not its store, and starts another one on it.
@@ -102,32 +92,21 @@ impl Stage {
     }
 
     pub(crate) async fn session(&self) -> SessionRecord {
-        self.session_with(SessionSpec::new("puppet", "/project"))
-            .await
+        self.session_with(SessionSpec::new("puppet", "/project")).await
     }
 
     pub(crate) async fn session_with(&self, spec: SessionSpec) -> SessionRecord {
-        let new = NewSession {
-            spec,
-            title: None,
-            name: None,
-        };
+        let new = NewSession { spec, title: None, name: None };
         self.engine.create_session(new).await.unwrap()
     }
 
     pub(crate) async fn submit(&self, session: SessionId, text: &str) -> Submitted {
-        self.engine
-            .submit(session, vec![Content::text(text)], options())
-            .await
-            .unwrap()
+        self.engine.submit(session, vec![Content::text(text)], options()).await.unwrap()
     }
 }
 
 pub(crate) fn options() -> TurnOptions {
-    TurnOptions {
-        can_ask: true,
-        ..TurnOptions::new(Origin::Owner)
-    }
+    TurnOptions { can_ask: true, ..TurnOptions::new(Origin::Owner) }
 }
 
 pub(crate) async fn all_events(mut watch: Watch) -> Vec<TurnEvent> {
@@ -145,11 +124,7 @@ pub(crate) async fn outcome(watch: Watch) -> Outcome {
     for (index, event) in events.iter().enumerate() {
         assert_eq!(event.seq, index as u64 + 1, "numbers have no gaps");
         let last = index + 1 == events.len();
-        assert_eq!(
-            matches!(event.kind, EventKind::Finished(_)),
-            last,
-            "one end, and it is last"
-        );
+        assert_eq!(matches!(event.kind, EventKind::Finished(_)), last, "one end, and it is last");
     }
     match events.into_iter().last().map(|event| event.kind) {
         Some(EventKind::Finished(outcome)) => outcome,

@@ -14,21 +14,14 @@ async fn any_viewer_resumes_from_any_number_and_sees_the_same() {
     }
     let mut watchers = Vec::new();
     for after in 0..=41 {
-        watchers.push((
-            after,
-            stage.engine.watch(submitted.turn, after).await.unwrap(),
-        ));
+        watchers.push((after, stage.engine.watch(submitted.turn, after).await.unwrap()));
     }
     run.complete("done");
     let whole = all_events(submitted.watch).await;
     assert_eq!(whole.len(), 42);
     for (after, watch) in watchers {
         let tail = all_events(watch).await;
-        let expected: Vec<_> = whole
-            .iter()
-            .filter(|e| e.seq > after)
-            .map(|e| e.seq)
-            .collect();
+        let expected: Vec<_> = whole.iter().filter(|e| e.seq > after).map(|e| e.seq).collect();
         assert_eq!(tail.iter().map(|e| e.seq).collect::<Vec<_>>(), expected);
     }
 }

@@ -33,9 +33,7 @@ pub(crate) enum Moved {
 }
 
 fn raw() -> RawJson {
-    serde_json::value::RawValue::from_string("{}".to_owned())
-        .unwrap()
-        .into()
+    serde_json::value::RawValue::from_string("{}".to_owned()).unwrap().into()
 }
 
 impl Acting {
@@ -95,12 +93,8 @@ impl Acting {
             }
             16 => self.call_caller().await,
             17 => {
-                let usage = Usage {
-                    cost_usd: Some(0.1),
-                    ..Usage::default()
-                };
-                run.emit(vec![Emitted::Event(EventKind::Usage(usage))])
-                    .await;
+                let usage = Usage { cost_usd: Some(0.1), ..Usage::default() };
+                run.emit(vec![Emitted::Event(EventKind::Usage(usage))]).await;
             }
             18 => {
                 let notice = EventKind::Notice(Notice::new(Level::Info, "any", "any"));
@@ -171,13 +165,8 @@ impl Acting {
 
     async fn finish_tool(&mut self) {
         if let Some(id) = self.tools.pop() {
-            let result = ToolResult {
-                id,
-                ok: true,
-                output: "done".into(),
-            };
-            self.emit(Emitted::Event(EventKind::ToolResult(result)))
-                .await;
+            let result = ToolResult { id, ok: true, output: "done".into() };
+            self.emit(Emitted::Event(EventKind::ToolResult(result))).await;
         }
     }
 
@@ -203,8 +192,7 @@ impl Acting {
         self.call_tool().await;
         if let Some(id) = self.tools.pop() {
             self.called.push(id);
-            self.emit(Emitted::Activity(Activity::AwaitingToolResult))
-                .await;
+            self.emit(Emitted::Activity(Activity::AwaitingToolResult)).await;
         }
     }
 
@@ -231,17 +219,9 @@ impl Acting {
 }
 
 fn completed() -> Ended {
-    Ended {
-        status: Status::Completed,
-        text: None,
-        reason: "end_turn".into(),
-    }
+    Ended { status: Status::Completed, text: None, reason: "end_turn".into() }
 }
 
 fn interrupted() -> Ended {
-    Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: "interrupted".into(),
-    }
+    Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() }
 }

@@ -8,11 +8,7 @@ use angelia_core::model::{EventKind, Seq, TurnEvent, TurnRecord};
 pub(crate) fn kept(turn: &TurnRecord, events: &[TurnEvent], seed: u64) {
     let place = format!("story {seed}, turn {}", turn.id);
     let finished = |event: &&TurnEvent| matches!(event.kind, EventKind::Finished(_));
-    assert_eq!(
-        events.iter().filter(finished).count(),
-        1,
-        "{place}: one end"
-    );
+    assert_eq!(events.iter().filter(finished).count(), 1, "{place}: one end");
     let last = events.last().unwrap();
     let EventKind::Finished(outcome) = &last.kind else {
         panic!("{place}: the end is not last: {last:?}");

@@ -1,11 +1,7 @@
 //! The engine under chance: turns are submitted, repeated, steered, stopped, approved, limited,
 //! parked and lost to crashes in any order, in paused time; whatever happens, what must hold of
 //! events, turns and processes holds.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod actor;
 mod check;

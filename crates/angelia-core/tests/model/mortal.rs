@@ -28,11 +28,7 @@ pub(crate) struct Mortal {
 
 impl Mortal {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self {
-            store,
-            is_dead: AtomicBool::new(false),
-            leases: Mutex::default(),
-        }
+        Self { store, is_dead: AtomicBool::new(false), leases: Mutex::default() }
     }
 
     pub(crate) async fn kill(&self) {

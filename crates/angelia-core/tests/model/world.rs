@@ -131,10 +131,7 @@ impl World {
             seed,
             dice: Dice::new(seed),
             disk: Arc::new(MemoryStore::new()),
-            clock: Arc::new(WorldClock {
-                began: Instant::now(),
-                count: AtomicU64::new(1),
-            }),
+            clock: Arc::new(WorldClock { began: Instant::now(), count: AtomicU64::new(1) }),
             life: None,
             sessions: Vec::new(),
             turns: Vec::new(),
@@ -175,11 +172,7 @@ impl World {
         let (puppet, strings) = Puppet::new();
         let store = Arc::new(Mortal::new(Arc::clone(&self.disk)));
         let tasks = Tasks::new();
-        let limits = Limits {
-            max_live: 3,
-            max_queued_turns: 4,
-            ..Limits::default()
-        };
+        let limits = Limits { max_live: 3, max_queued_turns: 4, ..Limits::default() };
         let engine = Engine::new(Parts {
             store: Arc::clone(&store) as Arc<dyn Store>,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
@@ -192,12 +185,7 @@ impl World {
             self.resumed.insert(turn.id);
         }
         engine.resume_parked().await.unwrap();
-        self.life = Some(Life {
-            engine,
-            strings,
-            store,
-            tasks,
-        });
+        self.life = Some(Life { engine, strings, store, tasks });
         while self.sessions.len() < SESSIONS {
             let number = self.sessions.len();
             self.sessions.push(self.new_session(number).await);
@@ -216,11 +204,7 @@ impl World {
                 resumes: u32::try_from(number).unwrap(),
             };
         }
-        let new = NewSession {
-            spec,
-            title: None,
-            name: None,
-        };
+        let new = NewSession { spec, title: None, name: None };
         self.engine().create_session(new).await.unwrap().id
     }
 
@@ -245,19 +229,14 @@ impl World {
             window: Duration::from_hours(24 * 365),
         });
         let input = vec![Content::text(format!("{number}"))];
-        let submitted = (self.engine())
-            .submit_once(session, input, options, request)
-            .await;
+        let submitted = (self.engine()).submit_once(session, input, options, request).await;
         let submitted = match submitted {
             Ok(submitted) => submitted,
             Err(EngineError::QueueFull { .. }) => return,
             Err(error) => panic!("story {}: {error}", self.seed),
         };
         if let Some(key) = key {
-            let known = self
-                .keys
-                .entry(key)
-                .or_insert((number, session, submitted.turn));
+            let known = self.keys.entry(key).or_insert((number, session, submitted.turn));
             assert_eq!(known.2, submitted.turn, "story {}: run twice", self.seed);
             if submitted.repeats {
                 self.tally.repeats += 1;
@@ -266,11 +245,7 @@ impl World {
         }
         assert!(!submitted.repeats);
         self.turns.push(submitted.turn);
-        self.viewers.push(Viewer {
-            watch: submitted.watch,
-            after: 0,
-            resumed: false,
-        });
+        self.viewers.push(Viewer { watch: submitted.watch, after: 0, resumed: false });
     }
 
     /// The same request again, or another one under its key.
@@ -292,13 +267,9 @@ impl World {
         };
         let input = vec![Content::text("something else")];
         let options = TurnOptions::new(Origin::Remote);
-        let refused = (self.engine())
-            .submit_once(session, input, options, Some(request))
-            .await;
-        let expected = matches!(
-            refused,
-            Err(EngineError::KeyReused(_) | EngineError::QueueFull { .. })
-        );
+        let refused = (self.engine()).submit_once(session, input, options, Some(request)).await;
+        let expected =
+            matches!(refused, Err(EngineError::KeyReused(_) | EngineError::QueueFull { .. }));
         assert!(expected, "story {}: {refused:?}", self.seed);
     }
 
@@ -319,12 +290,7 @@ impl World {
         let Some(record) = self.dice.pick(&pending) else {
             return;
         };
-        let verdicts = [
-            Verdict::Once,
-            Verdict::Session,
-            Verdict::Deny,
-            Verdict::Stop,
-        ];
+        let verdicts = [Verdict::Once, Verdict::Session, Verdict::Deny, Verdict::Stop];
         let verdict = *self.dice.pick(&verdicts).unwrap();
         let decision = Decision::new(verdict, "world");
         match self.engine().decide(record.approval.id, decision).await {
@@ -355,11 +321,7 @@ impl World {
         let Some((turn, id)) = self.dice.pick(&called).cloned() else {
             return;
         };
-        match self
-            .engine()
-            .give_tool_result(turn, id, true, Vec::new())
-            .await
-        {
+        match self.engine().give_tool_result(turn, id, true, Vec::new()).await {
             Ok(()) => self.tally.answered += 1,
             Err(EngineError::NotRunning) => {}
             Err(error) => panic!("story {}: {error}", self.seed),
@@ -373,11 +335,7 @@ impl World {
             let after = self.dice.below(6) as u64;
             let watch = self.engine().watch(turn, after).await.unwrap();
             // What is no longer in memory comes from the store, without its deltas.
-            self.viewers.push(Viewer {
-                watch,
-                after,
-                resumed: true,
-            });
+            self.viewers.push(Viewer { watch, after, resumed: true });
         }
     }
 
@@ -385,11 +343,7 @@ impl World {
         let seconds = [1, 5, 45, 100, 200, 700, 4_000, 30_000];
         let index = self.dice.below(seconds.len());
         // Mostly a moment: else every clock would ring before anything happens.
-        let index = if self.dice.one_in(6) {
-            index
-        } else {
-            index.min(1)
-        };
+        let index = if self.dice.one_in(6) { index } else { index.min(1) };
         sleep(Duration::from_secs(seconds[index])).await;
     }
 
@@ -468,9 +422,7 @@ impl World {
                 }
             }
             let resumed = viewer.resumed
-                || events
-                    .first()
-                    .is_some_and(|event| self.resumed.contains(&event.turn));
+                || events.first().is_some_and(|event| self.resumed.contains(&event.turn));
             check::seen(&events, viewer.after, resumed, self.seed);
         }
     }

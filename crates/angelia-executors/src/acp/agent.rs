@@ -88,11 +88,7 @@ impl AcpAgent {
         let mut ended = None;
         let mut nobody = Vec::new();
         loop {
-            let out = if ended.is_none() {
-                &mut *batch
-            } else {
-                &mut nobody
-            };
+            let out = if ended.is_none() { &mut *batch } else { &mut nobody };
             let Some(heard) = self.heard(out) else { break };
             match heard {
                 Heard::Nothing => {}
@@ -105,11 +101,7 @@ impl AcpAgent {
 
     /// The next line. `None`: no more has arrived.
     fn heard(&mut self, out: &mut Vec<Emitted>) -> Option<Heard> {
-        let Self {
-            connection,
-            translator,
-            ..
-        } = self;
+        let Self { connection, translator, .. } = self;
         let frame = connection.link.output.framer.next()?;
         let line = match frame {
             Frame::Line(line) | Frame::Partial(line) => line,
@@ -138,10 +130,7 @@ impl AcpAgent {
                 };
                 connection.link.input.push(line);
             }
-            Ok(Incoming::Response {
-                id: Some(id),
-                result,
-            }) => {
+            Ok(Incoming::Response { id: Some(id), result }) => {
                 if let Answered::By(Waiting::Prompt) = connection.pending.answered(&id)
                     && translator.in_turn()
                 {

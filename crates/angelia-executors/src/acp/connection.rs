@@ -57,10 +57,7 @@ impl Refused {
     }
 
     pub(super) fn error(&self) -> ErrorObject<'_> {
-        ErrorObject {
-            data: self.data.as_deref(),
-            ..ErrorObject::new(self.code, &*self.message)
-        }
+        ErrorObject { data: self.data.as_deref(), ..ErrorObject::new(self.code, &*self.message) }
     }
 }
 
@@ -76,10 +73,7 @@ pub(super) enum CallError {
 
 impl Connection {
     pub(super) fn new(link: Link) -> Self {
-        Self {
-            link,
-            pending: Pending::default(),
-        }
+        Self { link, pending: Pending::default() }
     }
 
     /// Asks, and waits for the answer. `heard` is told what the agent says meanwhile.
@@ -109,11 +103,7 @@ impl Connection {
             if let Some(answer) = self.read_answer(id, &mut heard) {
                 return answer.map_err(CallError::Refused);
             }
-            let Link {
-                input,
-                output,
-                child,
-            } = &mut self.link;
+            let Link { input, output, child } = &mut self.link;
             let has_more = input.has_more();
             tokio::select! {
                 biased;
@@ -145,10 +135,7 @@ impl Connection {
                 continue;
             };
             match jsonrpc::decode(line) {
-                Ok(Incoming::Response {
-                    id: Some(of),
-                    result,
-                }) => {
+                Ok(Incoming::Response { id: Some(of), result }) => {
                     let is_ours = of == *id;
                     if let Answered::By(_) = self.pending.answered(&of)
                         && is_ours

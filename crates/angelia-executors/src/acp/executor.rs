@@ -56,16 +56,12 @@ impl Executor for Acp {
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
         Box::pin(async move {
             match self.look(spec).await {
-                Ok(installed) => Health {
-                    installed: Some(installed),
-                    login: Login::Unknown,
-                    problem: None,
-                },
-                Err(problem) => Health {
-                    installed: None,
-                    login: Login::Unknown,
-                    problem: Some(problem),
-                },
+                Ok(installed) => {
+                    Health { installed: Some(installed), login: Login::Unknown, problem: None }
+                }
+                Err(problem) => {
+                    Health { installed: None, login: Login::Unknown, problem: Some(problem) }
+                }
             }
         })
     }
@@ -173,10 +169,7 @@ impl Acp {
             Some(title) => format!("{title} {version}"),
             None => version.to_owned(),
         };
-        Ok(Installed {
-            path: found.program,
-            version: version.into(),
-        })
+        Ok(Installed { path: found.program, version: version.into() })
     }
 
     /// One that was opened before it was needed.
@@ -186,8 +179,7 @@ impl Acp {
             return None;
         }
         let start = starter(self.host.clone(), spec.clone());
-        pool.take(&launch::shape(spec), spec.warm as usize, start)
-            .await
+        pool.take(&launch::shape(spec), spec.warm as usize, start).await
     }
 
     fn agent(&self, spec: &SessionSpec, started: Started, warm: bool) -> AcpAgent {

@@ -31,13 +31,8 @@ const AUTH_WORDS: [&str; 13] = [
     "oauth",
 ];
 
-const QUOTA_WORDS: [&str; 5] = [
-    "rate limit",
-    "rate_limit",
-    "quota",
-    "usage limit",
-    "resource_exhausted",
-];
+const QUOTA_WORDS: [&str; 5] =
+    ["rate limit", "rate_limit", "quota", "usage limit", "resource_exhausted"];
 
 const NETWORK_WORDS: [&str; 10] = [
     "fetch failed",
@@ -101,10 +96,7 @@ impl Around<'_> {
                 FailureKind::Unavailable,
                 Some("check the network and the agent's own settings, then try again".to_owned()),
             ),
-            404 => (
-                FailureKind::Invalid,
-                Some("check `model` in the profile".to_owned()),
-            ),
+            404 => (FailureKind::Invalid, Some("check `model` in the profile".to_owned())),
             400..=499 | jsonrpc::INVALID_PARAMS => (FailureKind::Invalid, None),
             _ => (
                 FailureKind::Agent,
@@ -132,19 +124,14 @@ impl Around<'_> {
 /// The agent does not know the conversation, rather than being unable to take it up.
 pub(crate) fn is_auth(error: &ErrorObject<'_>) -> bool {
     let greeting = Greeting::default();
-    let around = Around {
-        greeting: &greeting,
-        doing: "",
-    };
+    let around = Around { greeting: &greeting, doing: "" };
     around.kind(error.code, &words(error)).0 == FailureKind::Auth
 }
 
 /// Everything an error says in words. Some put the words of somebody else, as JSON, into their own.
 pub(crate) fn words(error: &ErrorObject<'_>) -> String {
     let mut text = inner(&error.message).unwrap_or_else(|| error.message.to_string());
-    let data: Option<Value> = error
-        .data
-        .and_then(|data| serde_json::from_str(data.get()).ok());
+    let data: Option<Value> = error.data.and_then(|data| serde_json::from_str(data.get()).ok());
     let details = data.as_ref().and_then(|data| {
         let fields = ["details", "message", "error"];
         let field = fields.iter().find_map(|field| data.get(field)?.as_str());
@@ -179,19 +166,13 @@ mod tests {
 
     fn failure(code: i64, message: &str, data: Option<&str>) -> Failure {
         let data = data.map(|data| RawValue::from_string(data.to_owned()).unwrap());
-        let error = ErrorObject {
-            data: data.as_deref(),
-            ..ErrorObject::new(code, message)
-        };
+        let error = ErrorObject { data: data.as_deref(), ..ErrorObject::new(code, message) };
         let greeting = Greeting {
             title: Some("Some Agent".into()),
             logins: vec!["Run `agent login`".into()],
             ..Greeting::default()
         };
-        let around = Around {
-            greeting: &greeting,
-            doing: "take the message",
-        };
+        let around = Around { greeting: &greeting, doing: "take the message" };
         around.failure(&error)
     }
 
@@ -203,11 +184,7 @@ mod tests {
             (-32000, "x", None),
             (401, quoted, None),
             (-32603, "Internal error: Incorrect API key", None),
-            (
-                -32603,
-                "Internal error",
-                Some(r#"{"details":"Please run /login"}"#),
-            ),
+            (-32603, "Internal error", Some(r#"{"details":"Please run /login"}"#)),
         ] {
             let failure = failure(code, message, data);
             assert_eq!(failure.kind, FailureKind::Auth, "{message}");
@@ -221,11 +198,7 @@ mod tests {
     fn other_errors_have_their_kinds() {
         let table = [
             (429, "slow down", FailureKind::RateLimited),
-            (
-                -32603,
-                "You have hit your usage limit",
-                FailureKind::RateLimited,
-            ),
+            (-32603, "You have hit your usage limit", FailureKind::RateLimited),
             (503, "x", FailureKind::Unavailable),
             (-32603, "TypeError: fetch failed", FailureKind::Unavailable),
             (-32602, "Session not found: nope", FailureKind::Invalid),

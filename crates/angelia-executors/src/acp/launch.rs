@@ -14,14 +14,8 @@ use angelia_core::model::{
 use crate::{host::Host, pool::VERSION};
 
 /// What a component of the fingerprint does not say about what precedes the conversation.
-const BEHIND_THE_PREFIX: [&str; 6] = [
-    "history",
-    "billing",
-    "binary",
-    "environment",
-    "permissions",
-    "model",
-];
+const BEHIND_THE_PREFIX: [&str; 6] =
+    ["history", "billing", "binary", "environment", "permissions", "model"];
 
 /// Refuses what no ACP agent can be held to.
 pub(super) fn check(spec: &SessionSpec) -> Result<(), Failure> {
@@ -88,10 +82,7 @@ pub(super) fn find(
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<Found, Failure> {
     let Some((name, args)) = spec.command.split_first() else {
-        let message = format!(
-            "profile `{}` has no `command` for its ACP agent",
-            spec.profile
-        );
+        let message = format!("profile `{}` has no `command` for its ACP agent", spec.profile);
         return Err(Failure::new(FailureKind::Invalid, message)
             .with_hint("set `command`, for example `command: [gemini, --acp]`"));
     };
@@ -101,10 +92,7 @@ pub(super) fn find(
         return Err(Failure::new(FailureKind::Unavailable, message)
             .with_hint("install it, or correct `command` of the profile; a path must be whole"));
     };
-    Ok(Found {
-        program,
-        args: args.iter().map(|arg| OsString::from(&**arg)).collect(),
-    })
+    Ok(Found { program, args: args.iter().map(|arg| OsString::from(&**arg)).collect() })
 }
 
 fn expanded(host: &Host, name: &str) -> PathBuf {

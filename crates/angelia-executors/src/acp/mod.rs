@@ -39,10 +39,6 @@ use crate::Registration;
 pub const REGISTRATION: Registration = Registration {
     name: executor::NAME,
     about: "any agent that speaks ACP, by its `command`",
-    model_ids: crate::ModelIds {
-        bare: &[],
-        agent_words: &[],
-        listed: &[],
-    },
+    model_ids: crate::ModelIds { bare: &[], agent_words: &[], listed: &[] },
     build: |host| Arc::new(executor::Acp::new(host)) as Arc<dyn Executor>,
 };

@@ -109,30 +109,18 @@ pub(super) async fn run(host: &Host, spec: &SessionSpec) -> Result<Running, Fail
         mark,
         ledger: host.ledger.clone(),
     };
-    let child = spawn(&launch)
-        .await
-        .map_err(|error| unavailable(error.to_string()))?;
+    let child = spawn(&launch).await.map_err(|error| unavailable(error.to_string()))?;
     let mut connection = Connection::new(Link::new(child));
-    let greeting = match connection
-        .call(&Call::initialize(), GREETING_LIMIT, |_, _| {})
-        .await
-    {
+    let greeting = match connection.call(&Call::initialize(), GREETING_LIMIT, |_, _| {}).await {
         Ok(result) => Greeting::of(&result),
         Err(error) => {
-            let around = Around {
-                greeting: &nobody(),
-                doing: "introduce itself",
-            };
+            let around = Around { greeting: &nobody(), doing: "introduce itself" };
             let failure = connection.failure(error, around, &host.redactor).await;
             connection.link.close(GRACE).await;
             return Err(failure);
         }
     };
-    let running = Running {
-        connection,
-        greeting,
-        service,
-    };
+    let running = Running { connection, greeting, service };
     match running.greeting.version {
         Some(VERSION) => Ok(running),
         other => {
@@ -158,12 +146,7 @@ pub(super) async fn open(
 ) -> Result<Started, Failure> {
     launch::check(spec)?;
     let running = run(host, spec).await?;
-    let mut opening = Opening {
-        host,
-        spec,
-        running,
-        heard: Vec::new(),
-    };
+    let mut opening = Opening { host, spec, running, heard: Vec::new() };
     let opened = match opening.open(native).await {
         Ok(opened) => opened,
         Err(failure) => {
@@ -214,21 +197,14 @@ impl Opening<'_> {
         };
         self.choose_mode(&session, opened.mode.as_ref()).await?;
         let model = self.choose_model(&session, opened.model.as_ref()).await?;
-        Ok(Conversation {
-            session,
-            model,
-            resumed,
-            lost: native.is_some() && !resumed,
-        })
+        Ok(Conversation { session, model, resumed, lost: native.is_some() && !resumed })
     }
 
     fn servers(&self) -> Result<Vec<McpServer>, Failure> {
         let mark = self.running.connection.link.child.mark();
         let greeting = &self.running.greeting;
         let servers = self.spec.mcp_servers.iter();
-        servers
-            .map(|(name, server)| outgoing::mcp_server(name, server, greeting, mark))
-            .collect()
+        servers.map(|(name, server)| outgoing::mcp_server(name, server, greeting, mark)).collect()
     }
 
     async fn call(&mut self, call: &Call, limit: Duration) -> Result<Box<RawValue>, CallError> {
@@ -243,11 +219,7 @@ impl Opening<'_> {
     }
 
     async fn failed(&mut self, error: CallError, doing: &str) -> Failure {
-        let Running {
-            connection,
-            greeting,
-            ..
-        } = &mut self.running;
+        let Running { connection, greeting, .. } = &mut self.running;
         let around = Around { greeting, doing };
         connection.failure(error, around, &self.host.redactor).await
     }
@@ -353,21 +325,12 @@ pub(super) async fn ask(
         running.close().await;
         return Ok(None);
     };
-    let answer = running
-        .connection
-        .call(&call, OPENING_LIMIT, |_, _| {})
-        .await;
+    let answer = running.connection.call(&call, OPENING_LIMIT, |_, _| {}).await;
     let result = match answer {
         Ok(result) => Ok(Some(result)),
         Err(error) => {
-            let around = Around {
-                greeting: &running.greeting,
-                doing,
-            };
-            Err(running
-                .connection
-                .failure(error, around, &host.redactor)
-                .await)
+            let around = Around { greeting: &running.greeting, doing };
+            Err(running.connection.failure(error, around, &host.redactor).await)
         }
     };
     running.close().await;

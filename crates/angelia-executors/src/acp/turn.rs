@@ -97,10 +97,7 @@ impl AcpAgent {
     }
 
     async fn until_its_end(&mut self, io: &mut TurnIo) -> Ended {
-        let mut clocks = Clocks {
-            of_any_turn: TurnClocks::new(CANCEL_AGAIN),
-            announced: None,
-        };
+        let mut clocks = Clocks { of_any_turn: TurnClocks::new(CANCEL_AGAIN), announced: None };
         let mut control_open = true;
         let mut asked_to_stop = false;
         let mut batch = Vec::new();
@@ -126,11 +123,8 @@ impl AcpAgent {
             let ended = match step {
                 Step::Read => {
                     let ended = self.translate(&mut batch).await;
-                    clocks.announced = (self.translator.holds_back()).then(|| {
-                        clocks
-                            .announced
-                            .unwrap_or_else(|| Instant::now() + ANNOUNCED)
-                    });
+                    clocks.announced = (self.translator.holds_back())
+                        .then(|| clocks.announced.unwrap_or_else(|| Instant::now() + ANNOUNCED));
                     clock.as_mut().reset(clocks.next());
                     ended
                 }
@@ -182,9 +176,7 @@ impl AcpAgent {
                 self.retired = true;
                 // What it has begun to say and do is closed, and that is all that is known of it.
                 let _not_its_end = self.translator.end_of_output(batch);
-                return Some(interrupted(
-                    "interrupted; the agent did not react and is ended",
-                ));
+                return Some(interrupted("interrupted; the agent did not react and is ended"));
             }
             Some(Due::TellAgain) => self.cancel(batch),
             None => {}
@@ -215,11 +207,7 @@ impl AcpAgent {
         }
         // What belongs to a turn that was broken off comes before the answer to this.
         let call = Call::settled(self.translator.session().as_str());
-        let Self {
-            connection,
-            translator,
-            ..
-        } = self;
+        let Self { connection, translator, .. } = self;
         let late = |method: &str, params: Option<&serde_json::value::RawValue>| {
             translator.notification(method, params, &mut nobody);
         };

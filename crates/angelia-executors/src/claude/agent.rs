@@ -61,10 +61,7 @@ pub(crate) struct Spending {
 
 impl Spending {
     pub(crate) fn new(is_limited: bool) -> Self {
-        Self {
-            is_limited,
-            ..Self::default()
-        }
+        Self { is_limited, ..Self::default() }
     }
 }
 
@@ -82,9 +79,7 @@ pub(crate) struct Settings {
 
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Settings")
-            .field("title", &self.title)
-            .finish_non_exhaustive()
+        f.debug_struct("Settings").field("title", &self.title).finish_non_exhaustive()
     }
 }
 
@@ -130,9 +125,7 @@ impl StreamAgent {
         for content in std::mem::take(&mut self.held) {
             let uuid = self.settings.clock.fresh_uuid().to_string();
             self.translator.steered(&uuid);
-            self.link
-                .input
-                .push(outgoing::user_message(&uuid, &content));
+            self.link.input.push(outgoing::user_message(&uuid, &content));
         }
     }
 
@@ -159,11 +152,7 @@ impl StreamAgent {
         let mut ended = None;
         let mut nobody = Vec::new();
         while let Some(frame) = self.link.output.framer.next() {
-            let out = if ended.is_none() {
-                &mut *batch
-            } else {
-                &mut nobody
-            };
+            let out = if ended.is_none() { &mut *batch } else { &mut nobody };
             let signal = match frame {
                 Frame::Line(line) | Frame::Partial(line) => self.translator.line(line, out),
                 Frame::TooLong { bytes, .. } => {
@@ -224,8 +213,7 @@ impl StreamAgent {
             TurnControl::Decide { key, decision } => self.translator.answer(&key, &decision),
             TurnControl::ToolResult { id, ok, content } => self.tools.answer(id, ok, content),
             TurnControl::Steer(content) => {
-                self.held
-                    .push(self.harmless(content, origin, Reader::Unknown));
+                self.held.push(self.harmless(content, origin, Reader::Unknown));
                 self.pass_held_words();
                 None
             }

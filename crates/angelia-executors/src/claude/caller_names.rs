@@ -111,8 +111,7 @@ mod tests {
         for (index, name) in legal.iter().enumerate() {
             assert!(name.len() <= LONGEST, "{name}");
             assert!(
-                name.chars()
-                    .all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter)),
+                name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter)),
                 "{name}"
             );
             assert!(!legal[..index].contains(name), "{name}");
@@ -133,10 +132,7 @@ mod tests {
             becomes(r#"{"z":{"b":1, "a":2},"a":[]}"#),
             r#"{"type":"object","z":{"b":1, "a":2},"a":[]}"#
         );
-        assert_eq!(
-            becomes(r#"{"type":["object","null"],"x":1}"#),
-            r#"{"type":"object","x":1}"#
-        );
+        assert_eq!(becomes(r#"{"type":["object","null"],"x":1}"#), r#"{"type":"object","x":1}"#);
         assert_eq!(becomes("[1]"), r#"{"type":"object"}"#);
     }
 }

@@ -70,10 +70,7 @@ pub(crate) struct CallerTools {
 
 impl CallerTools {
     pub(crate) fn new(tools: &[CallerTool]) -> Self {
-        Self {
-            tools: tools.to_vec(),
-            ..Self::default()
-        }
+        Self { tools: tools.to_vec(), ..Self::default() }
     }
 
     /// Has another call begun to wait for its result since the last time?
@@ -100,10 +97,7 @@ impl CallerTools {
     /// Answers one message of the program, or keeps the call until [`Self::answer`]; `None` then.
     pub(crate) fn message(&mut self, request_id: &str, message: &RawJson) -> Option<Vec<u8>> {
         let Ok(rpc) = serde_json::from_str::<Rpc<'_>>(message.get()) else {
-            return Some(outgoing::respond_error(
-                request_id,
-                "not a JSON-RPC message",
-            ));
+            return Some(outgoing::respond_error(request_id, "not a JSON-RPC message"));
         };
         let id = rpc.id.unwrap_or(RawValue::NULL);
         Some(match &*rpc.method {
@@ -118,11 +112,7 @@ impl CallerTools {
                 self.notified(method, rpc.params);
                 respond(request_id, id, json!({}))
             }
-            other => refuse(
-                request_id,
-                id,
-                &format!("there is no method `{other}` here"),
-            ),
+            other => refuse(request_id, id, &format!("there is no method `{other}` here")),
         })
     }
 
@@ -138,11 +128,7 @@ impl CallerTools {
             return None;
         };
         let waiting = self.waiting.remove(at)?;
-        Some(respond(
-            &waiting.request_id,
-            &waiting.rpc_id,
-            call_result(ok, &content),
-        ))
+        Some(respond(&waiting.request_id, &waiting.rpc_id, call_result(ok, &content)))
     }
 
     /// Calls whose turn is over are nobody's any more.
@@ -180,9 +166,8 @@ impl CallerTools {
         id: &RawValue,
         params: Option<&RawValue>,
     ) -> Result<Option<Vec<u8>>, String> {
-        let params: CallParams<'_> = params
-            .and_then(|params| serde_json::from_str(params.get()).ok())
-            .unwrap_or_default();
+        let params: CallParams<'_> =
+            params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
         if !(self.tools.iter()).any(|tool| legal_name(&tool.name) == params.name) {
             return Err(format!("there is no tool `{}`", params.name));
         }
@@ -222,9 +207,8 @@ impl CallerTools {
 }
 
 fn hello(params: Option<&RawValue>) -> Value {
-    let params: HelloParams<'_> = params
-        .and_then(|params| serde_json::from_str(params.get()).ok())
-        .unwrap_or_default();
+    let params: HelloParams<'_> =
+        params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
     json!({
         "protocolVersion": params.protocol_version,
         "capabilities": {"tools": {}},
@@ -260,11 +244,7 @@ fn respond(request_id: &str, id: &RawValue, result: impl Serialize) -> Vec<u8> {
         id: &'a RawValue,
         result: T,
     }
-    let mcp_response = Answer {
-        jsonrpc: "2.0",
-        id,
-        result,
-    };
+    let mcp_response = Answer { jsonrpc: "2.0", id, result };
     outgoing::respond(request_id, &Enveloped { mcp_response })
 }
 
@@ -275,11 +255,8 @@ fn refuse(request_id: &str, id: &RawValue, message: &str) -> Vec<u8> {
         id: &'a RawValue,
         error: Value,
     }
-    let mcp_response = Refusal {
-        jsonrpc: "2.0",
-        id,
-        error: json!({"code": -32602, "message": message}),
-    };
+    let mcp_response =
+        Refusal { jsonrpc: "2.0", id, error: json!({"code": -32602, "message": message}) };
     outgoing::respond(request_id, &Enveloped { mcp_response })
 }
 
@@ -322,12 +299,7 @@ mod tests {
         let note = parsed(tools.message("c", &raw(r#"{"method":"notifications/initialized"}"#)));
         assert_eq!(note["result"], json!({}));
         let odd = parsed(tools.message("d", &raw(r#"{"id":9,"method":"resources/list"}"#)));
-        assert!(
-            odd["error"]["message"]
-                .as_str()
-                .unwrap()
-                .contains("resources/list")
-        );
+        assert!(odd["error"]["message"].as_str().unwrap().contains("resources/list"));
     }
 
     #[test]
@@ -338,17 +310,11 @@ mod tests {
         let answer: Value = serde_json::from_slice(&answer.unwrap()).unwrap();
         assert_eq!(answer["response"]["request_id"], "r1");
         let body = &answer["response"]["response"]["mcp_response"];
-        assert_eq!(
-            (&body["id"], &body["result"]["isError"]),
-            (&json!(3), &json!(false))
-        );
+        assert_eq!((&body["id"], &body["result"]["isError"]), (&json!(3), &json!(false)));
         assert_eq!(body["result"]["content"][0]["text"], "found");
 
         assert_eq!(tools.answer(ToolId::new("t1"), false, vec![]), None);
-        assert_eq!(
-            parsed(tools.message("r2", &raw(CALL)))["result"]["isError"],
-            true
-        );
+        assert_eq!(parsed(tools.message("r2", &raw(CALL)))["result"]["isError"], true);
     }
 
     #[test]

@@ -117,10 +117,7 @@ mod tests {
     #[test]
     fn an_empty_end_is_added_only_where_the_last_words_could_act() {
         let text = Content::text;
-        let image = Content::Image {
-            media_type: "image/png".into(),
-            data: Arc::from(*b"x"),
-        };
+        let image = Content::Image { media_type: "image/png".into(), data: Arc::from(*b"x") };
         let known = |content: &[Content]| with_harmless_end(content, Reader::Known);
         assert_eq!(known(&[text("hi")]), [text("hi")]);
         assert_eq!(known(&[text("/x")]), [text("/x"), text("")]);

@@ -42,13 +42,7 @@ struct Opened {
 
 impl Opened {
     fn plain(started: Started) -> Self {
-        Self {
-            started,
-            resumed: false,
-            warm: false,
-            first_words: Vec::new(),
-            preface: None,
-        }
+        Self { started, resumed: false, warm: false, first_words: Vec::new(), preface: None }
     }
 }
 
@@ -139,11 +133,7 @@ impl StreamExecutor {
     /// With a pool, where the host wants one; that needs a runtime.
     pub(crate) fn new(host: Host, program: Arc<dyn Program>) -> Self {
         let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
-        Self {
-            host,
-            program,
-            pool,
-        }
+        Self { host, program, pool }
     }
 
     fn transcripts(&self, spec: &SessionSpec) -> Result<Option<Transcripts>, Failure> {
@@ -183,10 +173,7 @@ impl StreamExecutor {
             let conversation = Conversation::Resume(native.as_str());
             match recipe.start(conversation).await {
                 Ok(started) => {
-                    return Ok(Opened {
-                        resumed: true,
-                        ..Opened::plain(started)
-                    });
+                    return Ok(Opened { resumed: true, ..Opened::plain(started) });
                 }
                 Err(NotStarted::Failed(failure)) => return Err(failure),
                 Err(NotStarted::ConversationLost) => {}
@@ -213,10 +200,7 @@ impl StreamExecutor {
             let count = recipe.spec.warm as usize;
             let waiting = waiting(recipe.clone());
             if let Some(started) = pool.take(&shape, count, waiting).await {
-                return Ok(Opened {
-                    warm: true,
-                    ..Opened::plain(started)
-                });
+                return Ok(Opened { warm: true, ..Opened::plain(started) });
             }
         }
         let id = self.host.clock.fresh_uuid();
@@ -227,10 +211,9 @@ impl StreamExecutor {
         match recipe.start(Conversation::New(id)).await {
             Ok(started) => Ok(started),
             Err(NotStarted::Failed(failure)) => Err(failure),
-            Err(NotStarted::ConversationLost) => Err(Failure::new(
-                FailureKind::Agent,
-                "a new conversation was refused as unknown",
-            )),
+            Err(NotStarted::ConversationLost) => {
+                Err(Failure::new(FailureKind::Agent, "a new conversation was refused as unknown"))
+            }
         }
     }
 
@@ -296,11 +279,7 @@ impl StreamExecutor {
         }
         // In model mode the program's own switches are off, whatever version it is.
         let known = recipe.installation.features.is_known() || spec.mode == Mode::Model;
-        let reader = if known {
-            Reader::Known
-        } else {
-            Reader::Unknown
-        };
+        let reader = if known { Reader::Known } else { Reader::Unknown };
         Ok(StreamAgent {
             link: started.link,
             translator: parts.translator,

@@ -47,9 +47,8 @@ impl Evidence<'_> {
             && let Some(resets_at) = self.resets_at
         {
             failure.hint = Some(format!("the limit resets at {resets_at}").into());
-            failure.retry_after = self
-                .at
-                .and_then(|at| Duration::try_from(resets_at.duration_since(at)).ok());
+            failure.retry_after =
+                self.at.and_then(|at| Duration::try_from(resets_at.duration_since(at)).ok());
         }
         failure
     }
@@ -171,11 +170,7 @@ mod tests {
     #[test]
     fn words_of_the_next_version_still_find_a_kind() {
         let kind = |error, status| {
-            let evidence = Evidence {
-                error: Some(error),
-                status,
-                ..Evidence::default()
-            };
+            let evidence = Evidence { error: Some(error), status, ..Evidence::default() };
             evidence.failure().kind
         };
         assert_eq!(kind("brand_new", Some(401)), FailureKind::Auth);

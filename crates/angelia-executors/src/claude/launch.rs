@@ -54,12 +54,7 @@ const BEHIND_THE_PREFIX: [&str; 6] = [
 ];
 
 /// What a process of model mode learns only when it is taken.
-const LEARNED_LATE: [&str; 4] = [
-    "system prompt",
-    "caller's tools",
-    "output schema",
-    "billing",
-];
+const LEARNED_LATE: [&str; 4] = ["system prompt", "caller's tools", "output schema", "billing"];
 
 /// The specification as far as this program can honour it: model mode has an empty folder and
 /// nothing of this machine in it.
@@ -86,10 +81,8 @@ pub(crate) fn arguments(
     conversation: Conversation<'_>,
     mcp_config: Option<&Path>,
 ) -> Result<Vec<OsString>, Failure> {
-    let mut list = Arguments {
-        list: BASE.split_whitespace().map(OsString::from).collect(),
-        features,
-    };
+    let mut list =
+        Arguments { list: BASE.split_whitespace().map(OsString::from).collect(), features };
     if let Some(model) = &spec.model {
         list.add("--model", [plain_value("model", model)?]);
     }
@@ -195,15 +188,8 @@ fn allowed(spec: &SessionSpec) -> Vec<String> {
 /// All of them: what the program considers harmless it does not ask about. Its patterns for files
 /// are those of gitignore, so ours are translated.
 fn disallowed(spec: &SessionSpec) -> Vec<String> {
-    const FILE_TOOLS: [&str; 7] = [
-        "Read",
-        "Edit",
-        "Write",
-        "MultiEdit",
-        "NotebookEdit",
-        "Glob",
-        "Grep",
-    ];
+    const FILE_TOOLS: [&str; 7] =
+        ["Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Glob", "Grep"];
     (spec.permissions.disallowed.iter())
         .map(ToolPattern::to_string)
         .filter(|rule| !rule.starts_with('-'))

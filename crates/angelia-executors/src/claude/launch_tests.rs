@@ -48,10 +48,9 @@ fn command_lines() {
                 let mut spec = spec(mode);
                 spec.trust = trust;
                 let heading = format!("{version} {} trust={trust}", mode.as_str());
-                for (what, conversation) in [
-                    ("new", Conversation::New(ID)),
-                    ("resume", Conversation::Resume("native-id")),
-                ] {
+                for (what, conversation) in
+                    [("new", Conversation::New(ID)), ("resume", Conversation::Resume("native-id"))]
+                {
                     writeln!(table, "# {heading} {what}").unwrap();
                     writeln!(table, "{}\n", line(&spec, version, conversation)).unwrap();
                 }
@@ -93,11 +92,7 @@ fn command_lines_of_tools_and_rules() {
 #[test]
 fn no_words_and_no_bypass_on_any_command_line() {
     for mode in [Mode::Agent, Mode::Model] {
-        for level in [
-            PermissionLevel::Ask,
-            PermissionLevel::Edit,
-            PermissionLevel::Unattended,
-        ] {
+        for level in [PermissionLevel::Ask, PermissionLevel::Edit, PermissionLevel::Unattended] {
             let mut spec = spec(mode);
             spec.permissions.level = level;
             spec.system = SystemPrompt::Append("SECRET words".into());
@@ -124,9 +119,7 @@ fn no_value_becomes_an_option() {
 }
 
 fn raw(json: &str) -> angelia_core::model::RawJson {
-    serde_json::value::RawValue::from_string(json.to_owned())
-        .unwrap()
-        .into()
+    serde_json::value::RawValue::from_string(json.to_owned()).unwrap().into()
 }
 
 #[test]
@@ -135,10 +128,7 @@ fn the_first_request_carries_what_the_mode_wants() {
     let mut agent = spec(Mode::Agent);
     assert_eq!(first(&agent), serde_json::json!({}));
     agent.system = SystemPrompt::Append("more".into());
-    assert_eq!(
-        first(&agent),
-        serde_json::json!({"appendSystemPrompt": "more"})
-    );
+    assert_eq!(first(&agent), serde_json::json!({"appendSystemPrompt": "more"}));
 
     let mut model = spec(Mode::Model);
     assert_eq!(first(&model), serde_json::json!({"systemPrompt": []}));
@@ -161,26 +151,14 @@ fn shapes_leave_out_what_is_learned_late() {
     let shape_of = |spec: &SessionSpec| shape(spec, "2.1.325");
     let mut changed = spec(Mode::Model);
     changed.system = SystemPrompt::Replace("other".into());
-    assert_eq!(
-        shape_of(&changed).difference(&shape_of(&spec(Mode::Model))),
-        None
-    );
+    assert_eq!(shape_of(&changed).difference(&shape_of(&spec(Mode::Model))), None);
     let mut changed = spec(Mode::Agent);
     changed.system = SystemPrompt::Append("other".into());
-    assert_eq!(
-        shape_of(&changed).difference(&shape_of(&spec(Mode::Agent))),
-        Some("system prompt")
-    );
+    assert_eq!(shape_of(&changed).difference(&shape_of(&spec(Mode::Agent))), Some("system prompt"));
     let mut changed = spec(Mode::Agent);
     changed.permissions.disallowed = rules(&["Bash"]);
-    assert_eq!(
-        shape_of(&changed).difference(&shape_of(&spec(Mode::Agent))),
-        Some("rules")
-    );
-    assert_ne!(
-        shape(&spec(Mode::Agent), "2.1.197"),
-        shape(&spec(Mode::Agent), "2.1.325")
-    );
+    assert_eq!(shape_of(&changed).difference(&shape_of(&spec(Mode::Agent))), Some("rules"));
+    assert_ne!(shape(&spec(Mode::Agent), "2.1.197"), shape(&spec(Mode::Agent), "2.1.325"));
 }
 
 #[test]
@@ -224,8 +202,5 @@ fn model_mode_sees_nothing_of_the_machine() {
     assert_eq!(spec.cwd, Path::new("/empty"));
     assert!(!spec.trust && spec.mcp_servers.is_empty() && spec.tools == ToolSet::None);
     assert_eq!(variables(&spec), [NO_ATTACHMENTS]);
-    assert!(matches!(
-        effective(&self::spec(Mode::Agent), Path::new("/empty")),
-        Cow::Borrowed(_)
-    ));
+    assert!(matches!(effective(&self::spec(Mode::Agent), Path::new("/empty")), Cow::Borrowed(_)));
 }

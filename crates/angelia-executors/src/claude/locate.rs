@@ -14,15 +14,10 @@ pub(crate) const PROGRAM: Program = Program {
 
 /// In the vendor's package for this platform, beside the other one or inside it.
 fn places() -> Vec<PathBuf> {
-    let programs = platforms()
-        .into_iter()
-        .map(|platform| format!("claude-code-{platform}/claude"));
+    let programs = platforms().into_iter().map(|platform| format!("claude-code-{platform}/claude"));
     let places = programs.flat_map(|program| {
         let beside = PathBuf::from("..").join(&program);
-        [
-            beside,
-            PathBuf::from("node_modules/@anthropic-ai").join(program),
-        ]
+        [beside, PathBuf::from("node_modules/@anthropic-ai").join(program)]
     });
     places.collect()
 }
@@ -38,10 +33,7 @@ fn platforms() -> Vec<String> {
         return vec![format!("darwin-{processor}")];
     }
     let system = std::env::consts::OS;
-    vec![
-        format!("{system}-{processor}"),
-        format!("{system}-{processor}-musl"),
-    ]
+    vec![format!("{system}-{processor}"), format!("{system}-{processor}-musl")]
 }
 
 #[cfg(test)]

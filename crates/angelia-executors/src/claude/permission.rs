@@ -77,11 +77,9 @@ impl Pending {
         let asked = self.0.remove(key)?;
         let note = decision.note.as_deref();
         Some(match decision.verdict {
-            Verdict::Deny => outgoing::deny(
-                key,
-                note.unwrap_or("This was declined; go on without it."),
-                false,
-            ),
+            Verdict::Deny => {
+                outgoing::deny(key, note.unwrap_or("This was declined; go on without it."), false)
+            }
             Verdict::Stop => {
                 outgoing::deny(key, note.unwrap_or("This was declined; stop here."), true)
             }
@@ -115,9 +113,8 @@ impl Asked {
     /// must not become "every edit", past the profile's own rules.
     fn session_rules(&self) -> Value {
         let suggested = self.suggestions.as_ref();
-        let suggested: Vec<Map<String, Value>> = suggested
-            .and_then(|raw| serde_json::from_str(raw.get()).ok())
-            .unwrap_or_default();
+        let suggested: Vec<Map<String, Value>> =
+            suggested.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
         let mut updates: Vec<Value> = suggested
             .into_iter()
             .filter(|update| update.get("type").and_then(Value::as_str) != Some("setMode"))
@@ -181,20 +178,14 @@ fn describe(
     cwd: &Path,
 ) -> ApprovalRequest {
     let look = Input::parse(&input);
-    let questions = (tool == tool::ASK_USER_QUESTION)
-        .then(|| questions(&input))
-        .flatten();
+    let questions = (tool == tool::ASK_USER_QUESTION).then(|| questions(&input)).flatten();
     let (kind, title, detail) = match questions {
         Some(questions) => {
             let title = Arc::clone(&questions[0].text);
             let detail = spell(&questions).into();
             (ApprovalKind::Question(questions.into()), title, detail)
         }
-        None => (
-            ApprovalKind::Tool,
-            look.title(tool),
-            detail(tool, &look, request, cwd).into(),
-        ),
+        None => (ApprovalKind::Tool, look.title(tool), detail(tool, &look, request, cwd).into()),
     };
     let subject = look.pattern_subject(tool).map(Into::into);
     ApprovalRequest {
@@ -286,9 +277,7 @@ fn questions(input: &RawValue) -> Option<Vec<Question>> {
             .collect(),
         multiple: one.multiple.get().unwrap_or(false),
     });
-    let questions: Vec<Question> = questions
-        .filter(|one| !one.text.trim().is_empty())
-        .collect();
+    let questions: Vec<Question> = questions.filter(|one| !one.text.trim().is_empty()).collect();
     (!questions.is_empty()).then_some(questions)
 }
 
@@ -347,11 +336,7 @@ mod tests {
         let got = answer(MKDIR, &Decision::new(Verdict::Session, "owner"));
         let updates = got["updatedPermissions"].as_array().unwrap();
         assert_eq!(updates.len(), 2, "no change of mode: {updates:?}");
-        assert!(
-            updates
-                .iter()
-                .all(|update| update["destination"] == "session")
-        );
+        assert!(updates.iter().all(|update| update["destination"] == "session"));
     }
 
     #[test]
@@ -367,39 +352,24 @@ mod tests {
                 r#"{"file_path":"/w/a"}"#,
                 json!({"toolName": "Edit", "ruleContent": "//w/a"}),
             ),
-            (
-                "Read",
-                r#"{"file_path":"a"}"#,
-                json!({"toolName": "Read", "ruleContent": "a"}),
-            ),
+            ("Read", r#"{"file_path":"a"}"#, json!({"toolName": "Read", "ruleContent": "a"})),
             (
                 "WebFetch",
                 r#"{"url":"https://u@x.org:8/p"}"#,
                 json!({"toolName": "WebFetch", "ruleContent": "domain:x.org"}),
             ),
-            (
-                "mcp__a__b",
-                r#"{"command":"c"}"#,
-                json!({"toolName": "mcp__a__b"}),
-            ),
+            ("mcp__a__b", r#"{"command":"c"}"#, json!({"toolName": "mcp__a__b"})),
         ];
         for (tool, input, rule) in cases {
             let request = format!(r#"{{"tool_name":"{tool}","input":{input}}}"#);
             let got = answer(&request, &Decision::new(Verdict::Session, "owner"));
-            assert_eq!(
-                got["updatedPermissions"][0]["rules"],
-                json!([rule]),
-                "{tool}"
-            );
+            assert_eq!(got["updatedPermissions"][0]["rules"], json!([rule]), "{tool}");
         }
     }
 
     #[test]
     fn refusals_say_why_and_stop_ends_the_turn() {
-        let got = answer(
-            MKDIR,
-            &Decision::new(Verdict::Deny, "owner").with_note("not here"),
-        );
+        let got = answer(MKDIR, &Decision::new(Verdict::Deny, "owner").with_note("not here"));
         assert_eq!(got, json!({"behavior": "deny", "message": "not here"}));
         let got = answer(MKDIR, &Decision::new(Verdict::Stop, "owner"));
         assert_eq!(got["interrupt"], true);
@@ -414,15 +384,9 @@ mod tests {
             panic!("{asked:?}");
         };
         assert!(questions[0].multiple);
-        assert_eq!(
-            (&*asked.title, &*asked.detail),
-            ("Which?", "Which?\n- A: a")
-        );
+        assert_eq!((&*asked.title, &*asked.detail), ("Which?", "Which?\n- A: a"));
         let mut decision = Decision::new(Verdict::Once, "owner");
-        decision.answers.push(Answer {
-            question: "Which?".into(),
-            answer: "A".into(),
-        });
+        decision.answers.push(Answer { question: "Which?".into(), answer: "A".into() });
         let got = answer(request, &decision);
         assert_eq!(got["updatedInput"]["answers"], json!({"Which?": "A"}));
         assert_eq!(got["updatedInput"]["questions"][0]["header"], "H");
@@ -438,18 +402,12 @@ mod tests {
             r#"{"tool_name":""}"#,
         ] {
             let asked = ask(&mut Pending::default(), request);
-            assert!(
-                !asked.title.trim().is_empty() && !asked.detail.trim().is_empty(),
-                "{request}"
-            );
+            assert!(!asked.title.trim().is_empty() && !asked.detail.trim().is_empty(), "{request}");
             assert_eq!(asked.kind, ApprovalKind::Tool);
         }
         let edit = r#"{"tool_name":"Edit","input":{"file_path":"/p/a","old_string":"a",
             "new_string":"b\nc"},"decision_reason":"outside"}"#;
         let asked = ask(&mut Pending::default(), edit);
-        assert_eq!(
-            &*asked.detail,
-            "/p/a\n+2 −1 lines\nin /project\nasked because: outside"
-        );
+        assert_eq!(&*asked.detail, "/p/a\n+2 −1 lines\nin /project\nasked because: outside");
     }
 }

@@ -47,11 +47,9 @@ impl Prober {
     pub(crate) async fn health(&self, host: &Host, spec: &SessionSpec) -> Health {
         let (installation, login) = tokio::join!(self.installation(host, spec), login(host, spec));
         match installation {
-            Err(problem) => Health {
-                installed: None,
-                login: Login::Unknown,
-                problem: Some(problem),
-            },
+            Err(problem) => {
+                Health { installed: None, login: Login::Unknown, problem: Some(problem) }
+            }
             Ok(installation) => Health {
                 installed: Some(Installed {
                     path: installation.path.clone(),
@@ -123,11 +121,7 @@ async fn login(host: &Host, spec: &SessionSpec) -> Login {
     // It exits with 1 when nobody is logged in; what it prints says more than that.
     match serde_json::from_slice::<AuthStatus>(&finished.stdout) {
         Ok(status) if status.logged_in => Login::In {
-            lane: status
-                .auth_method
-                .as_deref()
-                .and_then(account::lane_of_method)
-                .map(Into::into),
+            lane: status.auth_method.as_deref().and_then(account::lane_of_method).map(Into::into),
         },
         Ok(_) => Login::Out,
         Err(_) => Login::Unknown,

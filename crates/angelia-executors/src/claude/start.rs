@@ -127,9 +127,7 @@ impl Recipe {
     /// Its prompt and tools are fixed by `initialize`, which therefore waits for the turn.
     async fn start_lean(&self, conversation: Conversation<'_>) -> Result<Started, NotStarted> {
         let (mut started, _mcp) = self.spawn(conversation).await?;
-        started
-            .request(&Request::McpStatus, &mut self.parts())
-            .await?;
+        started.request(&Request::McpStatus, &mut self.parts()).await?;
         Ok(started)
     }
 
@@ -141,8 +139,7 @@ impl Recipe {
         let mark = self.host.fresh_mark()?;
         let variables = launch::variables(&self.spec);
         let environment = (self.host).child_environment(&self.spec, variables, &mark)?;
-        self.make_folders()
-            .map_err(|error| self.no_folder(&error))?;
+        self.make_folders().map_err(|error| self.no_folder(&error))?;
         let mcp = self.mcp_config(&mark)?;
         let args = self.program.arguments(
             &self.spec,
@@ -162,10 +159,7 @@ impl Recipe {
             .await
             .map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
         tracing::debug!(pid = child.pid(), program = self.program.name(), "started");
-        let started = Started {
-            link: Link::new(child),
-            greeting: None,
-        };
+        let started = Started { link: Link::new(child), greeting: None };
         Ok((started, mcp))
     }
 
@@ -254,11 +248,8 @@ struct PrivateFile(PathBuf);
 
 impl PrivateFile {
     fn write(path: PathBuf, content: &[u8]) -> io::Result<Self> {
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let this = Self(path);
         file.write_all(content)?;
         Ok(this)
@@ -305,9 +296,7 @@ impl Started {
         request: &Request<'_>,
         parts: &mut Handshake<'_>,
     ) -> Result<(Vec<u8>, Option<RawJson>), NotStarted> {
-        self.link
-            .input
-            .push(outgoing::control_request(FIRST_REQUEST, request));
+        self.link.input.push(outgoing::control_request(FIRST_REQUEST, request));
         let answered = timeout(START_LIMIT, self.answer(parts)).await;
         answered.unwrap_or_else(|_too_late| {
             let message = format!("{} did not answer within {START_LIMIT:?}", parts.title);
@@ -376,15 +365,13 @@ pub(crate) fn answer_ask(asked: &ControlAsk, tools: &mut CallerTools) -> Option<
         Ask::Mcp { server, message } if **server == *super::caller_tools::SERVER => {
             tools.message(id, message)
         }
-        Ask::Mcp { server, .. } => Some(outgoing::respond_error(
-            id,
-            &format!("there is no server `{server}`"),
-        )),
+        Ask::Mcp { server, .. } => {
+            Some(outgoing::respond_error(id, &format!("there is no server `{server}`")))
+        }
         Ask::Hook { .. } => Some(outgoing::respond_error(id, "there are no hooks here")),
-        Ask::Unknown { subtype, .. } => Some(outgoing::respond_error(
-            id,
-            &format!("`{subtype}` is not known here"),
-        )),
+        Ask::Unknown { subtype, .. } => {
+            Some(outgoing::respond_error(id, &format!("`{subtype}` is not known here")))
+        }
     }
 }
 

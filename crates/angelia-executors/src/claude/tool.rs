@@ -85,9 +85,7 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn path(&self) -> Option<&str> {
-        [&self.file_path, &self.notebook_path, &self.path]
-            .into_iter()
-            .find_map(Soft::as_str)
+        [&self.file_path, &self.notebook_path, &self.path].into_iter().find_map(Soft::as_str)
     }
 
     pub(crate) fn url(&self) -> Option<&str> {
@@ -157,9 +155,7 @@ impl<'a> Input<'a> {
 
 /// `mcp__docs__search` is how the CLI spells "search of docs".
 fn spoken(name: &str) -> Cow<'_, str> {
-    let mcp = name
-        .strip_prefix("mcp__")
-        .and_then(|rest| rest.split_once("__"));
+    let mcp = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
     match mcp {
         Some((server, tool)) => format!("{server}: {tool}").into(),
         None if name.is_empty() => "tool".into(),
@@ -173,12 +169,7 @@ fn changed_lines(old: &str, new: &str) -> (usize, usize) {
     let same = |(a, b): &(&&str, &&str)| a == b;
     let start = old.iter().zip(&new).take_while(same).count();
     let (old, new) = (&old[start..], &new[start..]);
-    let end = old
-        .iter()
-        .rev()
-        .zip(new.iter().rev())
-        .take_while(same)
-        .count();
+    let end = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
     (new.len() - end, old.len() - end)
 }
 
@@ -195,41 +186,22 @@ mod tests {
     #[test]
     fn titles_say_what_it_is_about() {
         let cases = [
-            (
-                "Bash",
-                r#"{"command":"git log\n| head","description":"d"}"#,
-                "git log …",
-            ),
+            ("Bash", r#"{"command":"git log\n| head","description":"d"}"#, "git log …"),
             ("Bash", r#"{"command":"\n  ls -l  "}"#, "ls -l"),
             ("Read", r#"{"file_path":"/a/b"}"#, "Read /a/b"),
             ("Grep", r#"{"pattern":"x","path":"/a"}"#, "Grep x"),
-            (
-                "WebFetch",
-                r#"{"url":"http://x","prompt":"p"}"#,
-                "WebFetch http://x",
-            ),
-            (
-                "Agent",
-                r#"{"description":"look around","prompt":"p"}"#,
-                "Agent look around",
-            ),
+            ("WebFetch", r#"{"url":"http://x","prompt":"p"}"#, "WebFetch http://x"),
+            ("Agent", r#"{"description":"look around","prompt":"p"}"#, "Agent look around"),
             ("mcp__docs__search", r#"{"query":"q"}"#, "docs: search q"),
             ("mcp__docs__search", r#"{"path":7}"#, "docs: search"),
             ("Odd", "[1]", "Odd"),
             ("", "null", "tool"),
         ];
         for (name, json, expected) in cases {
-            assert_eq!(
-                &*with(json, |input| input.title(name)),
-                expected,
-                "{name} {json}"
-            );
+            assert_eq!(&*with(json, |input| input.title(name)), expected, "{name} {json}");
         }
         let long = format!(r#"{{"command":"{}"}}"#, "é".repeat(500));
-        assert_eq!(
-            with(&long, |input| input.title("Bash").chars().count()),
-            TITLE + 2
-        );
+        assert_eq!(with(&long, |input| input.title("Bash").chars().count()), TITLE + 2);
     }
 
     #[test]
@@ -242,24 +214,15 @@ mod tests {
         assert_eq!(subject("Write", all).as_deref(), Some("f"));
         assert_eq!(subject("WebFetch", all).as_deref(), Some("u"));
         assert_eq!(subject("mcp__x__y", all), None);
-        assert_eq!(
-            subject("NotebookEdit", r#"{"notebook_path":"n"}"#).as_deref(),
-            Some("n")
-        );
+        assert_eq!(subject("NotebookEdit", r#"{"notebook_path":"n"}"#).as_deref(), Some("n"));
     }
 
     #[test]
     fn edits_are_counted_in_lines() {
         let counts = |json: &str| with(json, |input| input.line_counts());
         assert_eq!(counts(r#"{"content":"a\nb\n"}"#), Some((2, 0)));
-        assert_eq!(
-            counts(r#"{"old_string":"a\nb\nc","new_string":"a\nx\ny\nc"}"#),
-            Some((2, 1))
-        );
-        assert_eq!(
-            counts(r#"{"old_string":"a\na","new_string":"a"}"#),
-            Some((0, 1))
-        );
+        assert_eq!(counts(r#"{"old_string":"a\nb\nc","new_string":"a\nx\ny\nc"}"#), Some((2, 1)));
+        assert_eq!(counts(r#"{"old_string":"a\na","new_string":"a"}"#), Some((0, 1)));
         let several = r#"{"edits":[{"old_string":"a","new_string":"b"},
             {"old_string":"","new_string":"c\nd"}]}"#;
         assert_eq!(counts(several), Some((3, 1)));

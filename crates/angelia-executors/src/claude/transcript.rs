@@ -36,10 +36,7 @@ impl Transcripts {
     /// As the program itself would decide it from its environment.
     pub(crate) fn of(environment: &BTreeMap<OsString, OsString>) -> Self {
         let named = |name: &str| {
-            environment
-                .get(OsStr::new(name))
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
+            environment.get(OsStr::new(name)).filter(|value| !value.is_empty()).map(PathBuf::from)
         };
         let config = named("CLAUDE_CONFIG_DIR")
             .unwrap_or_else(|| named("HOME").unwrap_or_else(|| "/".into()).join(".claude"));
@@ -67,14 +64,8 @@ impl Transcripts {
     /// Writes a conversation that happened elsewhere.
     pub(crate) fn write(&self, carried: &Carried<'_>) -> io::Result<()> {
         let folder = self.folder(carried.cwd);
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
-        write_new(
-            &folder.join(format!("{}.jsonl", carried.id)),
-            &carried.lines(),
-        )
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        write_new(&folder.join(format!("{}.jsonl", carried.id)), &carried.lines())
     }
 
     /// Copies a conversation as it stands now under a new name.
@@ -82,10 +73,7 @@ impl Transcripts {
         let (path, rows) = self.settled(id, cwd)?;
         let named = |id: &str| format!("\"sessionId\":\"{id}\"");
         let rows = rows.replace(&named(id), &named(&into.to_string()));
-        write_new(
-            &path.with_file_name(format!("{into}.jsonl")),
-            rows.as_bytes(),
-        )
+        write_new(&path.with_file_name(format!("{into}.jsonl")), rows.as_bytes())
     }
 
     /// Removes a conversation with what the program keeps beside it.
@@ -162,11 +150,7 @@ struct Row {
 }
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)
 }
 
@@ -314,10 +298,7 @@ mod tests {
     use super::*;
 
     fn environment(pairs: &[(&str, &Path)]) -> BTreeMap<OsString, OsString> {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).into(), value.as_os_str().to_owned()))
-            .collect()
+        pairs.iter().map(|(name, value)| ((*name).into(), value.as_os_str().to_owned())).collect()
     }
 
     fn history() -> Vec<Message> {
@@ -365,18 +346,9 @@ mod tests {
         transcripts.write(&carried).unwrap();
         let id = carried.id.to_string();
         let path = transcripts.find(&id, &cwd).unwrap();
-        let folder = path
-            .parent()
-            .unwrap()
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap();
+        let folder = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
         assert!(folder.ends_with("-a-b-c--"), "{folder}");
-        assert_eq!(
-            transcripts.find(&id, Path::new("/elsewhere")),
-            Some(path.clone())
-        );
+        assert_eq!(transcripts.find(&id, Path::new("/elsewhere")), Some(path.clone()));
 
         let rows: Vec<Value> = (fs::read_to_string(&path).unwrap().lines())
             .map(|line| serde_json::from_str(line).unwrap())
@@ -387,10 +359,7 @@ mod tests {
         assert_eq!(rows[2]["parentUuid"], rows[1]["uuid"]);
         assert_eq!(rows[0]["timestamp"], "1970-01-01T00:00:00.000Z");
         assert_eq!(rows[1]["message"]["role"], "assistant");
-        assert_eq!(
-            rows[1]["message"]["content"][1]["name"],
-            "mcp__client__lookup"
-        );
+        assert_eq!(rows[1]["message"]["content"][1]["name"], "mcp__client__lookup");
         assert_eq!(rows[1]["message"]["stop_reason"], "tool_use");
         assert_eq!(rows[2]["message"]["content"][0]["tool_use_id"], "t1");
 
@@ -418,10 +387,8 @@ mod tests {
     fn an_id_leads_nowhere_else() {
         let home = tempfile::tempdir().unwrap();
         let config = home.path().join("config");
-        let transcripts = Transcripts::of(&environment(&[
-            ("HOME", home.path()),
-            ("CLAUDE_CONFIG_DIR", &config),
-        ]));
+        let transcripts =
+            Transcripts::of(&environment(&[("HOME", home.path()), ("CLAUDE_CONFIG_DIR", &config)]));
         assert_eq!(transcripts.config, config);
         let precious = config.join("precious.jsonl");
         fs::create_dir_all(config.join("projects/x")).unwrap();

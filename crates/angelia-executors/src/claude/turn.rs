@@ -168,9 +168,7 @@ impl StreamAgent {
                 self.retired = true;
                 // What it has begun to say and do is closed, and that is all that is known of it.
                 let _not_its_end = self.translator.end_of_output(batch);
-                return Some(interrupted(
-                    "interrupted; the agent did not react and is ended",
-                ));
+                return Some(interrupted("interrupted; the agent did not react and is ended"));
             }
             Some(Due::TellAgain) => {
                 self.request(&Request::Interrupt);
@@ -183,9 +181,7 @@ impl StreamAgent {
 
     /// Ends the turn with the answer it has, and what it left running.
     fn stop_background(&mut self, batch: &mut Vec<Emitted>) -> Ended {
-        let running: Vec<String> = (self.translator.running_tasks())
-            .map(str::to_owned)
-            .collect();
+        let running: Vec<String> = (self.translator.running_tasks()).map(str::to_owned).collect();
         for task in &running {
             self.request(&Request::StopTask(task));
         }

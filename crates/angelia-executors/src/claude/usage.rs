@@ -31,12 +31,8 @@ impl Count {
         for model in models.values() {
             sum.input = sum.input.saturating_add(model.input.get().unwrap_or(0));
             sum.output = sum.output.saturating_add(model.output.get().unwrap_or(0));
-            sum.cache_read = sum
-                .cache_read
-                .saturating_add(model.cache_read.get().unwrap_or(0));
-            sum.cache_write = sum
-                .cache_write
-                .saturating_add(model.cache_write.get().unwrap_or(0));
+            sum.cache_read = sum.cache_read.saturating_add(model.cache_read.get().unwrap_or(0));
+            sum.cache_write = sum.cache_write.saturating_add(model.cache_write.get().unwrap_or(0));
         }
         sum
     }
@@ -87,12 +83,7 @@ impl MessageUsage {
     /// The newer number is the better one.
     pub(crate) fn see(&mut self, usage: &ApiUsage) {
         let seen = Count::of_turn(usage);
-        let Count {
-            input,
-            output,
-            cache_read,
-            cache_write,
-        } = &mut self.0;
+        let Count { input, output, cache_read, cache_write } = &mut self.0;
         for (known, seen) in [
             (input, seen.input),
             (output, seen.output),
@@ -109,12 +100,7 @@ impl MessageUsage {
 
     /// All that was read and written: what the context holds after it.
     pub(crate) fn tokens(&self) -> u64 {
-        let Count {
-            input,
-            output,
-            cache_read,
-            cache_write,
-        } = self.0;
+        let Count { input, output, cache_read, cache_write } = self.0;
         let all = [input, output, cache_read, cache_write];
         all.into_iter().fold(0, u64::saturating_add)
     }
@@ -146,11 +132,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(resumed: bool) -> Self {
-        Self {
-            count: Count::default(),
-            cost: 0.0,
-            grounded: !resumed,
-        }
+        Self { count: Count::default(), cost: 0.0, grounded: !resumed }
     }
 
     pub(crate) fn is_grounded(&self) -> bool {
@@ -174,12 +156,7 @@ impl Ledger {
 
     /// Takes a result's totals in and says what was spent since the one before.
     pub(crate) fn advance(&mut self, result: &ResultLine<'_>) -> Usage {
-        let own = result
-            .usage
-            .0
-            .as_ref()
-            .map(Count::of_turn)
-            .unwrap_or_default();
+        let own = result.usage.0.as_ref().map(Count::of_turn).unwrap_or_default();
         let total = result.model_usage.0.as_ref().map(Count::of_models);
         let since = result.model_usage_since_last_result.0.as_ref();
         let grounded = self.grounded || total.is_none_or(|total| total == own);
@@ -276,21 +253,9 @@ mod tests {
     fn a_turn_costs_the_difference_of_the_totals() {
         let mut ledger = Ledger::new(false);
         assert_eq!(spent(&mut ledger, &result(10, 10, 1.0)), (10, Some(1.0)));
-        assert_eq!(
-            spent(&mut ledger, &result(10, 30, 1.5)),
-            (20, Some(0.5)),
-            "sub-agents too"
-        );
-        assert_eq!(
-            spent(&mut ledger, &result(0, 35, 1.75)),
-            (5, Some(0.25)),
-            "fallback"
-        );
-        assert_eq!(
-            spent(&mut ledger, &result(3, 3, 0.5)),
-            (3, Some(0.5)),
-            "set back by /clear"
-        );
+        assert_eq!(spent(&mut ledger, &result(10, 30, 1.5)), (20, Some(0.5)), "sub-agents too");
+        assert_eq!(spent(&mut ledger, &result(0, 35, 1.75)), (5, Some(0.25)), "fallback");
+        assert_eq!(spent(&mut ledger, &result(3, 3, 0.5)), (3, Some(0.5)), "set back by /clear");
     }
 
     #[test]
@@ -299,10 +264,7 @@ mod tests {
         assert_eq!(spent(&mut ledger, &result(10, 50, 5.0)), (10, None));
         assert_eq!(spent(&mut ledger, &result(10, 60, 6.0)), (10, Some(1.0)));
         // Versions that start again at 0 show it by equal numbers.
-        assert_eq!(
-            spent(&mut Ledger::new(true), &result(10, 10, 1.0)),
-            (10, Some(1.0))
-        );
+        assert_eq!(spent(&mut Ledger::new(true), &result(10, 10, 1.0)), (10, Some(1.0)));
         let since = r#"{"usage":{"input_tokens":10},"modelUsage":{"m":{"inputTokens":50}},
             "model_usage_since_last_result":{"m":{"inputTokens":11,"costUSD":0.25}},
             "total_cost_usd":5.0}"#;
@@ -340,10 +302,6 @@ mod tests {
         lane.see_initialized(r#"{"commands":[],"account":{"apiProvider":"bedrock"}}"#);
         assert_eq!(lane.name().as_deref(), Some("bedrock"));
         lane.see_initialized(r#"{"still_queued":[]}"#);
-        assert_eq!(
-            lane.name().as_deref(),
-            Some("bedrock"),
-            "other answers say nothing"
-        );
+        assert_eq!(lane.name().as_deref(), Some("bedrock"), "other answers say nothing");
     }
 }

@@ -17,16 +17,15 @@ pub(crate) struct Version(u32, u32, u32);
 impl Version {
     /// The first thing in the text that looks like `1.2.3`.
     pub(crate) fn find(text: &str) -> Option<Self> {
-        text.split(|char: char| !(char.is_ascii_digit() || char == '.'))
-            .find_map(|word| {
-                let mut parts = word.split('.').map(str::parse);
-                match (parts.next(), parts.next(), parts.next(), parts.next()) {
-                    (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch)), None) => {
-                        Some(Self(major, minor, patch))
-                    }
-                    _ => None,
+        text.split(|char: char| !(char.is_ascii_digit() || char == '.')).find_map(|word| {
+            let mut parts = word.split('.').map(str::parse);
+            match (parts.next(), parts.next(), parts.next(), parts.next()) {
+                (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch)), None) => {
+                    Some(Self(major, minor, patch))
                 }
-            })
+                _ => None,
+            }
+        })
     }
 
     pub(crate) fn is_too_old(self) -> bool {
@@ -58,10 +57,7 @@ impl Features {
     /// `None`: its help must be read first.
     pub(crate) fn of(version: Option<Version>) -> Option<Self> {
         let version = version?;
-        (version >= ALL_OPTIONS).then_some(Self {
-            version: Some(version),
-            options: Options::All,
-        })
+        (version >= ALL_OPTIONS).then_some(Self { version: Some(version), options: Options::All })
     }
 
     pub(crate) fn from_help(version: Option<Version>, help: &str) -> Self {
@@ -70,10 +66,7 @@ impl Features {
             .filter(|word| word.starts_with("--") && word.len() > 2)
             .map(Box::from)
             .collect();
-        Self {
-            version,
-            options: Options::Listed(listed),
-        }
+        Self { version, options: Options::Listed(listed) }
     }
 
     pub(crate) fn has(&self, option: &str) -> bool {
@@ -85,8 +78,7 @@ impl Features {
 
     /// Somebody has looked at what this version does with text.
     pub(crate) fn is_known(&self) -> bool {
-        self.version
-            .is_some_and(|version| (ALL_OPTIONS..=NEWEST_KNOWN).contains(&version))
+        self.version.is_some_and(|version| (ALL_OPTIONS..=NEWEST_KNOWN).contains(&version))
     }
 }
 
@@ -117,12 +109,7 @@ mod tests {
         let old = Some(Version(2, 0, 5));
         assert_eq!(Features::of(old), None);
         let listed = Features::from_help(old, "  --tools <tools...>  one of --a, [--b=x]\n -p");
-        for (option, has) in [
-            ("--tools", true),
-            ("--a", true),
-            ("--b", true),
-            ("--c", false),
-        ] {
+        for (option, has) in [("--tools", true), ("--a", true), ("--b", true), ("--c", false)] {
             assert_eq!(listed.has(option), has, "{option}");
         }
         assert!(!listed.is_known());

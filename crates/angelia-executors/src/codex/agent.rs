@@ -124,11 +124,7 @@ impl CodexAgent {
         let mut ended = None;
         let mut nobody = Vec::new();
         for said in said.drain(..) {
-            let out = if ended.is_none() {
-                &mut *batch
-            } else {
-                &mut nobody
-            };
+            let out = if ended.is_none() { &mut *batch } else { &mut nobody };
             match said {
                 Said::Notification { method, params } => {
                     let signal = self.translator.notification(&method, &params, out);
@@ -175,13 +171,7 @@ impl CodexAgent {
                 None
             }
         };
-        if let Some(Reply {
-            id,
-            result,
-            then_interrupt,
-            then_tell,
-        }) = reply
-        {
+        if let Some(Reply { id, result, then_interrupt, then_tell }) = reply {
             self.server.reply(&id, &result).await;
             if then_interrupt {
                 self.interrupt().await;
@@ -230,10 +220,7 @@ impl CodexAgent {
         let Some(turn) = self.translator.active_turn() else {
             return false;
         };
-        let interrupt = TurnInterrupt {
-            thread_id: &self.thread,
-            turn_id: turn,
-        };
+        let interrupt = TurnInterrupt { thread_id: &self.thread, turn_id: turn };
         // The end of the turn is the answer.
         let _answer = self.server.begin(&interrupt).await;
         true
@@ -242,9 +229,7 @@ impl CodexAgent {
     /// Ends commands that go on behind a turn, and takes away what their sandbox has left.
     pub(super) async fn clean_up(&mut self) {
         if self.server.is_open() {
-            let clean = CleanTerminals {
-                thread_id: &self.thread,
-            };
+            let clean = CleanTerminals { thread_id: &self.thread };
             let cleaning = self.server.begin(&clean).await;
             let _too_slow = timeout(CLEAN_LIMIT, cleaning).await;
         }
@@ -278,10 +263,9 @@ impl CodexAgent {
         };
         let failure = self.lost("in the middle of the turn").await;
         match ended.status {
-            Status::Failed(known) if known.kind == FailureKind::Agent => Ended {
-                status: Status::Failed(failure),
-                ..ended
-            },
+            Status::Failed(known) if known.kind == FailureKind::Agent => {
+                Ended { status: Status::Failed(failure), ..ended }
+            }
             _ => ended,
         }
     }

@@ -104,12 +104,7 @@ impl Pending {
     ) -> Option<Reply> {
         if let Some(at) = self.calls.iter().position(|(known, _)| known == tool) {
             let (_, id) = self.calls.remove(at);
-            return Some(Reply {
-                id,
-                result,
-                then_interrupt: false,
-                then_tell: None,
-            });
+            return Some(Reply { id, result, then_interrupt: false, then_tell: None });
         }
         if is_running {
             self.early.insert(tool.clone(), result);
@@ -128,12 +123,7 @@ impl Pending {
             Verdict::Deny => decision.note.clone(),
             _ => None,
         };
-        Some(Reply {
-            id,
-            result,
-            then_interrupt,
-            then_tell,
-        })
+        Some(Reply { id, result, then_interrupt, then_tell })
     }
 }
 

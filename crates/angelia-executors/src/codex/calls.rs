@@ -56,11 +56,7 @@ pub(super) fn server_names(result: &RawValue) -> Vec<Box<str>> {
         mcp_servers: Option<BTreeMap<Box<str>, Value>>,
     }
     let body: Body = serde_json::from_str(result.get()).unwrap_or_default();
-    body.config
-        .mcp_servers
-        .unwrap_or_default()
-        .into_keys()
-        .collect()
+    body.config.mcp_servers.unwrap_or_default().into_keys().collect()
 }
 
 /// The skills that text in a folder could name.

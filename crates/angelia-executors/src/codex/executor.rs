@@ -160,9 +160,7 @@ impl Executor for Codex {
         Box::pin(async move {
             let recipe = Recipe::new(&self.host, &self.prober, spec).await?;
             let server = self.servers.get(&self.host, &recipe.shape).await?;
-            let delete = Delete {
-                thread_id: native.as_str(),
-            };
+            let delete = Delete { thread_id: native.as_str() };
             match server.call(&delete).await {
                 Ok(_) => Ok(()),
                 Err(CallError::Refused(error)) if is_lost(&error.message) => Ok(()),
@@ -204,20 +202,14 @@ impl Codex {
             return self.new_conversation(recipe, server).await;
         };
         match recipe.resume(server, native).await {
-            Ok(thread) => Ok(Open {
-                thread,
-                resumed: true,
-                warm: false,
-                first_words: Vec::new(),
-            }),
+            Ok(thread) => Ok(Open { thread, resumed: true, warm: false, first_words: Vec::new() }),
             Err(ResumeError::Open(error)) => Err(error),
             Err(ResumeError::Lost) => {
                 let mut open = self.new_conversation(recipe, server).await?;
                 let text = "Codex no longer has this conversation; it starts anew and does not \
                             know what was said before";
                 let notice = Notice::new(Level::Warning, "resume_lost", text);
-                open.first_words
-                    .push(Emitted::Event(EventKind::Notice(notice)));
+                open.first_words.push(Emitted::Event(EventKind::Notice(notice)));
                 Ok(open)
             }
         }
@@ -225,11 +217,7 @@ impl Codex {
 
     async fn new_conversation(&self, recipe: &Recipe, server: &Server) -> Result<Open, OpenError> {
         let mut ready = None;
-        if let Some(pool) = self
-            .pool
-            .as_ref()
-            .filter(|_| recipe.spec.history.is_empty())
-        {
+        if let Some(pool) = self.pool.as_ref().filter(|_| recipe.spec.history.is_empty()) {
             let (host, servers) = (self.host.clone(), Arc::clone(&self.servers));
             let waiting = waiting(host, servers, recipe.clone());
             let count = recipe.spec.warm as usize;
@@ -240,12 +228,7 @@ impl Codex {
             Some(thread) => thread,
             None => recipe.start(server).await?,
         };
-        Ok(Open {
-            thread,
-            resumed: false,
-            warm,
-            first_words: Vec::new(),
-        })
+        Ok(Open { thread, resumed: false, warm, first_words: Vec::new() })
     }
 
     /// Where commands of a thread may write; in model mode there are none.
@@ -336,9 +319,7 @@ mod tests {
 
     #[test]
     fn an_unwanted_or_unknown_lane_is_refused_with_a_way_out() {
-        let login = |lane: &str| Login::In {
-            lane: Some(lane.into()),
-        };
+        let login = |lane: &str| Login::In { lane: Some(lane.into()) };
         let (key, subscription) = (login("api_key"), login("subscription"));
         for login in [&key, &subscription, &Login::Unknown, &Login::NotNeeded] {
             assert!(check_billing(Billing::Any, login).is_ok());

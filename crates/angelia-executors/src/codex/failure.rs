@@ -44,18 +44,12 @@ impl Reported {
         let info = ErrorInfo::of(error.codex_error_info);
         // A retry says only that it retries; the cause is beside it.
         let message = error.message.as_str().unwrap_or_default();
-        Self {
-            info,
-            message: message.into(),
-        }
+        Self { info, message: message.into() }
     }
 
     /// From an error of JSON-RPC, which has nothing but words.
     pub(crate) fn words(message: &str) -> Self {
-        Self {
-            info: ErrorInfo::default(),
-            message: message.into(),
-        }
+        Self { info: ErrorInfo::default(), message: message.into() }
     }
 
     pub(crate) fn is_unauthorized(&self) -> bool {
@@ -92,9 +86,7 @@ impl Reported {
             };
         }
         let body: Option<Body<'_>> = serde_json::from_str(text).ok();
-        let inner = body
-            .and_then(|body| body.error.0)
-            .and_then(|inner| inner.message.0);
+        let inner = body.and_then(|body| body.error.0).and_then(|inner| inner.message.0);
         inner.map_or(text.into(), |inner| inner.0)
     }
 
@@ -144,32 +136,25 @@ impl Reported {
     fn by_words(&self) -> Option<Found> {
         use FailureKind::{Invalid, RateLimited, Refused, Unavailable};
         let text = self.message.as_ref();
-        Some(
-            if text.starts_with('{') && text.contains("invalid_request_error") {
-                (Invalid, None)
-            } else if text.contains("reason: content_filter") {
-                (Refused, Some(REPHRASE))
-            } else if text.contains("Incomplete response returned") {
-                (Invalid, Some(SHORTEN))
-            } else if text.contains("rate limit exceeded") {
-                (RateLimited, None)
-            } else if text.contains("stream disconnected") || text.contains("timeout") {
-                (Unavailable, Some(CHECK_NETWORK))
-            } else if text.contains("no rollout found") || text.contains("thread not found") {
-                (
-                    Invalid,
-                    Some("the agent's own transcript is gone; start a new session"),
-                )
-            } else {
-                return None;
-            },
-        )
+        Some(if text.starts_with('{') && text.contains("invalid_request_error") {
+            (Invalid, None)
+        } else if text.contains("reason: content_filter") {
+            (Refused, Some(REPHRASE))
+        } else if text.contains("Incomplete response returned") {
+            (Invalid, Some(SHORTEN))
+        } else if text.contains("rate limit exceeded") {
+            (RateLimited, None)
+        } else if text.contains("stream disconnected") || text.contains("timeout") {
+            (Unavailable, Some(CHECK_NETWORK))
+        } else if text.contains("no rollout found") || text.contains("thread not found") {
+            (Invalid, Some("the agent's own transcript is gone; start a new session"))
+        } else {
+            return None;
+        })
     }
 
     fn missing_variable(&self) -> Option<&str> {
-        let rest = self
-            .message
-            .strip_prefix("Missing environment variable: `")?;
+        let rest = self.message.strip_prefix("Missing environment variable: `")?;
         rest.split('`').next().filter(|name| !name.is_empty())
     }
 
@@ -195,9 +180,8 @@ impl Reported {
         let (_, rest) = self.message.split_once("try again in ")?;
         let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
         let number: f64 = rest[..end].parse().ok()?;
-        let unit: String = (rest[end..].trim_start().chars())
-            .take_while(char::is_ascii_alphabetic)
-            .collect();
+        let unit: String =
+            (rest[end..].trim_start().chars()).take_while(char::is_ascii_alphabetic).collect();
         let seconds = match &*unit {
             "ms" => number / 1000.0,
             "s" | "sec" | "second" | "seconds" => number,
@@ -299,14 +283,8 @@ mod tests {
                 r#"{"message":"unexpected status 422 Odd: x","codexErrorInfo":"brandNew"}"#,
                 FailureKind::Invalid,
             ),
-            (
-                r#"{"message":"m","codexErrorInfo":"cyberPolicy"}"#,
-                FailureKind::Refused,
-            ),
-            (
-                r#"{"message":"m","codexErrorInfo":"brandNew"}"#,
-                FailureKind::Agent,
-            ),
+            (r#"{"message":"m","codexErrorInfo":"cyberPolicy"}"#, FailureKind::Refused),
+            (r#"{"message":"m","codexErrorInfo":"brandNew"}"#, FailureKind::Agent),
             (r#"{"message":"m"}"#, FailureKind::Agent),
             ("{}", FailureKind::Agent),
         ];
@@ -322,10 +300,7 @@ mod tests {
             r#"{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}"#;
         let hint = |around: &Around<'_>| failure_of(error, around).hint.unwrap();
         assert_eq!(&*hint(&around(&zone)), LOG_IN);
-        let custom = Around {
-            provider: Some("fake"),
-            ..around(&zone)
-        };
+        let custom = Around { provider: Some("fake"), ..around(&zone) };
         assert_eq!(&*hint(&custom), CHECK_KEY);
         let missing =
             r#"{"message":"Missing environment variable: `K`. Set it","codexErrorInfo":"other"}"#;
@@ -339,24 +314,16 @@ mod tests {
         let zone = TimeZone::UTC;
         let wait = |words: &str, around: &Around<'_>| {
             let error = format!(r#"{{"message":"{words}","codexErrorInfo":"usageLimitExceeded"}}"#);
-            failure_of(&error, around)
-                .retry_after
-                .map(|wait| wait.as_secs_f64())
+            failure_of(&error, around).retry_after.map(|wait| wait.as_secs_f64())
         };
         let around = around(&zone);
         assert_eq!(wait("Please try again in 1.5s.", &around), Some(1.5));
         assert_eq!(wait("try again in 2 minutes", &around), Some(120.0));
         assert_eq!(wait("try again in a while", &around), None);
-        assert_eq!(
-            wait("or try again at Nov 16th, 2026 3:33 AM.", &around),
-            Some(34147.0)
-        );
+        assert_eq!(wait("or try again at Nov 16th, 2026 3:33 AM.", &around), Some(34147.0));
         assert_eq!(wait("or try again at 7:03 PM.", &around), Some(3547.0));
         assert_eq!(wait("or try again at some time.", &around), None);
-        let windows = Around {
-            resets_at: Some("2026-11-15T18:04:53Z".parse().unwrap()),
-            ..around
-        };
+        let windows = Around { resets_at: Some("2026-11-15T18:04:53Z".parse().unwrap()), ..around };
         assert_eq!(wait("try again in 5s", &windows), Some(60.0));
     }
 }

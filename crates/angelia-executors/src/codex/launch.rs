@@ -68,14 +68,8 @@ const TOOL_FEATURES: [&str; 13] = [
 ];
 
 /// What a component of the fingerprint does not say about what precedes the conversation.
-const BEHIND_THE_PREFIX: [&str; 6] = [
-    "history",
-    "billing",
-    "binary",
-    "environment",
-    "permissions",
-    "model",
-];
+const BEHIND_THE_PREFIX: [&str; 6] =
+    ["history", "billing", "binary", "environment", "permissions", "model"];
 
 /// The whole environment of the program. Its state folder is the one the profile sets, else the
 /// one our own environment names, else the program's default below `HOME`.
@@ -85,9 +79,7 @@ pub(super) fn environment(
     mark: &Mark,
 ) -> Result<BTreeMap<OsString, OsString>, Failure> {
     let ours = host.environment.get(OsStr::new(HOME));
-    let ours = ours
-        .and_then(|value| value.to_str())
-        .filter(|_| !spec.env.contains_key(HOME));
+    let ours = ours.and_then(|value| value.to_str()).filter(|_| !spec.env.contains_key(HOME));
     let ours: Vec<(&str, &str)> = ours.into_iter().map(|value| (HOME, value)).collect();
     host.child_environment(spec, &ours, mark)
 }
@@ -239,9 +231,7 @@ fn config(
         }
     };
     if !has_tools {
-        let off = TOOL_FEATURES
-            .iter()
-            .map(|name| ((*name).to_owned(), json!(false)));
+        let off = TOOL_FEATURES.iter().map(|name| ((*name).to_owned(), json!(false)));
         set("features", Value::Object(off.collect()));
         set("agents", json!({"enabled": false}));
     }
@@ -249,35 +239,22 @@ fn config(
         set("web_search", json!("disabled"));
     }
     if spec.mode == Mode::Model {
-        for part in [
-            "environment_context",
-            "permissions_instructions",
-            "apps_instructions",
-        ] {
+        for part in ["environment_context", "permissions_instructions", "apps_instructions"] {
             set(&format!("include_{part}"), json!(false));
         }
         set("include_collaboration_mode_instructions", json!(false));
         let off = |path| json!({"path": path, "enabled": false});
         let off: Vec<Value> = found.skills.iter().map(off).collect();
-        set(
-            "skills",
-            json!({"include_instructions": false, "config": off}),
-        );
+        set("skills", json!({"include_instructions": false, "config": off}));
     }
     let (variable, value) = mark.variable();
     if has_tools {
-        set(
-            "shell_environment_policy",
-            json!({"set": {variable: value}}),
-        );
+        set("shell_environment_policy", json!({"set": {variable: value}}));
     }
     let mut servers = Map::new();
     for name in found.servers {
-        let own = if has_tools {
-            json!({"env": {variable: value}})
-        } else {
-            json!({"enabled": false})
-        };
+        let own =
+            if has_tools { json!({"env": {variable: value}}) } else { json!({"enabled": false}) };
         servers.insert(name.to_string(), own);
     }
     for (name, server) in &spec.mcp_servers {
@@ -307,9 +284,7 @@ fn projects(cwd: &Path, trust: bool) -> Value {
 
 fn disallows(spec: &SessionSpec, tools: &[&str]) -> bool {
     let rules = spec.permissions.disallowed.iter().map(ToString::to_string);
-    rules
-        .into_iter()
-        .any(|rule| rule == "*" || tools.contains(&rule.as_str()))
+    rules.into_iter().any(|rule| rule == "*" || tools.contains(&rule.as_str()))
 }
 
 /// The hash of everything we control that precedes the conversation, but for the model.

@@ -16,10 +16,7 @@ fn spec() -> SessionSpec {
 }
 
 fn sent(spec: &SessionSpec, servers: &[Box<str>]) -> Value {
-    let found = Found {
-        servers,
-        skills: &["/skill".into()],
-    };
+    let found = Found { servers, skills: &["/skill".into()] };
     serde_json::to_value(thread(spec, &mark(), found).unwrap()).unwrap()
 }
 
@@ -83,10 +80,7 @@ fn everything_is_asked_unless_nobody_is_to_be_asked() {
             permissions: Permissions {
                 level,
                 allowed: Vec::new(),
-                disallowed: disallowed
-                    .iter()
-                    .map(|rule| rule.parse().unwrap())
-                    .collect(),
+                disallowed: disallowed.iter().map(|rule| rule.parse().unwrap()).collect(),
             },
             ..spec()
         })

@@ -59,26 +59,19 @@ impl Roots {
     pub(super) fn watch(self: &Arc<Self>, folders: BTreeSet<PathBuf>) -> Leftovers {
         let mut roots = self.lock();
         for folder in &folders {
-            let root = roots.entry(folder.clone()).or_insert_with(|| Root {
-                missing: missing(folder),
-                ..Root::default()
-            });
+            let root = roots
+                .entry(folder.clone())
+                .or_insert_with(|| Root { missing: missing(folder), ..Root::default() });
             root.watchers += 1;
         }
         drop(roots);
-        Leftovers {
-            roots: Arc::clone(self),
-            folders,
-            is_busy: false,
-        }
+        Leftovers { roots: Arc::clone(self), folders, is_busy: false }
     }
 }
 
 fn missing(folder: &Path) -> Vec<PathBuf> {
     let paths = NAMES.iter().map(|name| folder.join(name));
-    paths
-        .filter(|path| path.symlink_metadata().is_err())
-        .collect()
+    paths.filter(|path| path.symlink_metadata().is_err()).collect()
 }
 
 impl Leftovers {

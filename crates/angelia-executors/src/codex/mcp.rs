@@ -22,9 +22,7 @@ const OURS: [&str; 3] = ["type", "transport", "headers"];
 pub(super) fn server(name: &str, server: &RawJson, mark: &Mark) -> Result<Value, Failure> {
     let mut theirs = plain(name, server)?;
     if name == OWN_SERVER {
-        theirs
-            .entry("tool_timeout_sec")
-            .or_insert_with(|| json!(OWN_TIMEOUT));
+        theirs.entry("tool_timeout_sec").or_insert_with(|| json!(OWN_TIMEOUT));
     }
     if theirs.contains_key("command") {
         let (variable, value) = mark.variable();
@@ -43,17 +41,13 @@ pub(super) fn plain(name: &str, server: &RawJson) -> Result<Map<String, Value>, 
     let Ok(ours) = serde_json::from_str::<Map<String, Value>>(server.get()) else {
         return Err(invalid(name, "is not a table of settings"));
     };
-    let kind = ours
-        .get("type")
-        .or(ours.get("transport"))
-        .and_then(Value::as_str);
+    let kind = ours.get("type").or(ours.get("transport")).and_then(Value::as_str);
     if kind == Some("sse") {
         return Err(invalid(name, "speaks SSE, which Codex does not"));
     }
     let headers = ours.get("headers").cloned();
-    let mut theirs: Map<String, Value> = (ours.into_iter())
-        .filter(|(key, _)| !OURS.contains(&key.as_str()))
-        .collect();
+    let mut theirs: Map<String, Value> =
+        (ours.into_iter()).filter(|(key, _)| !OURS.contains(&key.as_str())).collect();
     if theirs.contains_key("command") {
         return Ok(theirs);
     }
@@ -103,12 +97,8 @@ mod tests {
 
     #[test]
     fn what_cannot_start_is_refused() {
-        for json in [
-            "[]",
-            "{}",
-            r#"{"type":"sse","url":"http://x"}"#,
-            r#"{"command":"x","env":1}"#,
-        ] {
+        for json in ["[]", "{}", r#"{"type":"sse","url":"http://x"}"#, r#"{"command":"x","env":1}"#]
+        {
             let failure = translated(json).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Invalid, "{json}");
             assert!(failure.message.contains("docs") && failure.hint.is_some());

@@ -41,10 +41,6 @@ use crate::Registration;
 pub const REGISTRATION: Registration = Registration {
     name: executor::NAME,
     about: "Codex, with the login it has on this machine",
-    model_ids: crate::ModelIds {
-        bare: &["gpt-"],
-        agent_words: &[],
-        listed: &["default"],
-    },
+    model_ids: crate::ModelIds { bare: &["gpt-"], agent_words: &[], listed: &["default"] },
     build: |host| Arc::new(executor::Codex::new(host)) as Arc<dyn Executor>,
 };

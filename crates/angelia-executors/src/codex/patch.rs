@@ -49,11 +49,8 @@ impl Changes {
 
     /// Everything that is written to, in order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
-        (self.0.iter()).flat_map(|one| {
-            [Some(&*one.path), one.moved_to.as_deref()]
-                .into_iter()
-                .flatten()
-        })
+        (self.0.iter())
+            .flat_map(|one| [Some(&*one.path), one.moved_to.as_deref()].into_iter().flatten())
     }
 
     /// `update /w/a.rs`, `change 5 files: a, b, c …`
@@ -121,10 +118,7 @@ mod tests {
         let raw = RawValue::from_string(json.to_owned()).unwrap();
         let changes = Changes::of(Some(&raw));
         assert_eq!(changes.counts(), "3 files, +4 −2 lines");
-        assert_eq!(
-            changes.list(),
-            "update /a → /b (+2 −1)\nadd /c (+2 −0)\ndelete /d (+0 −1)"
-        );
+        assert_eq!(changes.list(), "update /a → /b (+2 −1)\nadd /c (+2 −0)\ndelete /d (+0 −1)");
         assert_eq!(changes.title(), "change 3 files: /a, /c, /d");
         let paths: Vec<&str> = changes.paths().collect();
         assert_eq!(paths, ["/a", "/b", "/c", "/d"]);

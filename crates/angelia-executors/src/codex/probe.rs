@@ -51,10 +51,7 @@ impl Prober {
             let said = run(host, &path, environment, &["--version"]).await?;
             let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
             let version = checked(&said, &path.display().to_string())?;
-            Ok(Installation {
-                path: path.clone(),
-                version,
-            })
+            Ok(Installation { path: path.clone(), version })
         };
         self.known.get(&path, ask).await
     }
@@ -107,9 +104,7 @@ fn of_status(succeeded: bool, said: &str) -> Login {
     } else {
         None
     };
-    Login::In {
-        lane: lane.map(Into::into),
-    }
+    Login::In { lane: lane.map(Into::into) }
 }
 
 /// For `doctor`, and for choosing an executor.
@@ -150,14 +145,8 @@ mod tests {
             Login::In { lane } => lane,
             other => panic!("{other:?}"),
         };
-        assert_eq!(
-            lane("Logged in using ChatGPT").as_deref(),
-            Some("subscription")
-        );
-        assert_eq!(
-            lane("Logged in using an API key - sk-***").as_deref(),
-            Some("api_key")
-        );
+        assert_eq!(lane("Logged in using ChatGPT").as_deref(), Some("subscription"));
+        assert_eq!(lane("Logged in using an API key - sk-***").as_deref(), Some("api_key"));
         assert_eq!(lane("Logged in with something new"), None);
         assert_eq!(of_status(false, "Not logged in\n"), Login::Out);
         assert_eq!(of_status(false, "Error: no such command"), Login::Unknown);

@@ -79,10 +79,7 @@ mod tests {
     #[test]
     fn a_shell_with_one_script_is_its_script() {
         let cases = [
-            (
-                "/bin/bash -lc 'touch made.txt && echo ok'",
-                "touch made.txt && echo ok",
-            ),
+            ("/bin/bash -lc 'touch made.txt && echo ok'", "touch made.txt && echo ok"),
             ("/bin/bash -lc cat", "cat"),
             ("bash -c \"echo \\\"hi\\\"\"", "echo \"hi\""),
             ("/bin/zsh -lc 'it'\"'\"'s'", "it's"),

@@ -80,12 +80,7 @@ impl Recipe {
             make_folder(&spec)?;
         }
         let shape = Shape::of(host, &spec, &installation)?;
-        Ok(Self {
-            host: host.clone(),
-            spec: Arc::new(spec),
-            installation,
-            shape,
-        })
+        Ok(Self { host: host.clone(), spec: Arc::new(spec), installation, shape })
     }
 
     /// What two threads must share so that one can stand in for the other.
@@ -108,12 +103,7 @@ impl Recipe {
             environments: (spec.mode == Mode::Model).then_some(&[]),
         };
         let (opened, inbox) = server.open(&call).await?;
-        let thread = Thread {
-            server: server.clone(),
-            opened,
-            inbox,
-            leash,
-        };
+        let thread = Thread { server: server.clone(), opened, inbox, leash };
         let thread = self.checked(thread).await?;
         if !spec.history.is_empty() {
             let items = InjectItems {
@@ -134,21 +124,12 @@ impl Recipe {
         let leash = Leash::new(&self.host).map_err(OpenError::from)?;
         let settings = launch::thread(&self.spec, leash.mark(), found(server, &skills))
             .map_err(OpenError::from)?;
-        let call = ThreadResume {
-            thread_id: native.as_str(),
-            exclude_turns: true,
-            settings,
-        };
+        let call = ThreadResume { thread_id: native.as_str(), exclude_turns: true, settings };
         let until = Instant::now() + LOCKED;
         loop {
             match server.open(&call).await {
                 Ok((opened, inbox)) => {
-                    let thread = Thread {
-                        server: server.clone(),
-                        opened,
-                        inbox,
-                        leash,
-                    };
+                    let thread = Thread { server: server.clone(), opened, inbox, leash };
                     return Ok(self.checked(thread).await?);
                 }
                 Err(CallError::Refused(error)) if is_lost(&error.message) => {
@@ -182,9 +163,7 @@ impl Recipe {
         if self.spec.mode == Mode::Agent {
             return Ok(Vec::new());
         }
-        let list = SkillsList {
-            cwds: [&self.spec.cwd],
-        };
+        let list = SkillsList { cwds: [&self.spec.cwd] };
         let listed = server.call(&list).await?;
         Ok(calls::skill_paths(&listed))
     }
@@ -205,22 +184,14 @@ impl Recipe {
         let (opened, inbox) = server.open(&call).await?;
         let copy = NativeSessionId::new(Arc::clone(&opened.thread));
         let server = server.clone();
-        let thread = Thread {
-            server,
-            opened,
-            inbox,
-            leash,
-        };
+        let thread = Thread { server, opened, inbox, leash };
         thread.close().await;
         Ok(copy)
     }
 }
 
 fn found<'a>(server: &'a Server, skills: &'a [Box<str>]) -> Found<'a> {
-    Found {
-        servers: server.own_servers(),
-        skills,
-    }
+    Found { servers: server.own_servers(), skills }
 }
 
 fn own_instructions(path: &str) -> Failure {
@@ -274,10 +245,7 @@ pub(super) fn is_lost(message: &str) -> bool {
 }
 
 fn make_folder(spec: &SessionSpec) -> Result<(), Failure> {
-    let made = fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&spec.cwd);
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.cwd);
     made.map_err(|error| {
         let message = format!("the folder {} cannot be made: {error}", spec.cwd.display());
         Failure::new(FailureKind::Unavailable, message)

@@ -54,24 +54,14 @@ pub(crate) fn describe(item: &Item<'_>, raw: &RawValue) -> Option<Described> {
         "fileChange" => {
             let changes = Changes::of(item.changes);
             let list = item.changes.unwrap_or(RawValue::NULL);
-            described(
-                PATCH,
-                ToolClass::Edit,
-                &changes.title(),
-                keyed("changes", list),
-            )
+            described(PATCH, ToolClass::Edit, &changes.title(), keyed("changes", list))
         }
         "mcpToolCall" => {
             let server = item.server.as_str().unwrap_or("unknown");
             let tool = item.tool.as_str().unwrap_or("unknown");
             let arguments = item.arguments.unwrap_or(RawValue::NULL).to_owned().into();
             let name = mcp_name(server, tool);
-            described(
-                &name,
-                ToolClass::Other,
-                &format!("{server}: {tool}"),
-                arguments,
-            )
+            described(&name, ToolClass::Other, &format!("{server}: {tool}"), arguments)
         }
         "dynamicToolCall" => {
             let tool = item.tool.as_str().unwrap_or("unknown");
@@ -87,12 +77,7 @@ pub(crate) fn describe(item: &Item<'_>, raw: &RawValue) -> Option<Described> {
         "imageView" => {
             let path = item.path.as_str().unwrap_or("an image");
             let input = to_raw(&json!({"path": path}));
-            described(
-                "view_image",
-                ToolClass::Read,
-                &format!("view {path}"),
-                input,
-            )
+            described("view_image", ToolClass::Read, &format!("view {path}"), input)
         }
         "imageGeneration" => {
             let prompt = item.revised_prompt.as_str().unwrap_or("…");
@@ -109,12 +94,7 @@ pub(crate) fn describe(item: &Item<'_>, raw: &RawValue) -> Option<Described> {
         }
         "sleep" => {
             let waits = item.duration_ms.get().unwrap_or(0);
-            described(
-                "sleep",
-                ToolClass::Other,
-                &format!("wait {waits} ms"),
-                whole(),
-            )
+            described("sleep", ToolClass::Other, &format!("wait {waits} ms"), whole())
         }
         _ => None,
     }
@@ -127,26 +107,18 @@ pub(crate) fn searched(item: &Item<'_>) -> Option<String> {
     let candidates = [
         item.query.as_str(),
         action.and_then(|action| action.query.as_str()),
-        queries
-            .and_then(|queries| queries.first())
-            .map(|query| &**query),
+        queries.and_then(|queries| queries.first()).map(|query| &**query),
         action.and_then(|action| action.url.as_str()),
         action.and_then(|action| action.pattern.as_str()),
     ];
-    let mut said = candidates
-        .into_iter()
-        .flatten()
-        .filter(|text| !text.is_empty());
+    let mut said = candidates.into_iter().flatten().filter(|text| !text.is_empty());
     said.next().map(str::to_owned)
 }
 
 /// What came of it, from the completed item: did it go well, and what is there to read.
 pub(crate) fn outcome(item: &Item<'_>) -> (bool, String) {
     let status = item.status.as_str();
-    let ok = !matches!(
-        status,
-        Some("failed" | "declined" | "interrupted" | "inProgress")
-    );
+    let ok = !matches!(status, Some("failed" | "declined" | "interrupted" | "inProgress"));
     let text = match item.kind() {
         "commandExecution" => return command_outcome(item, ok),
         "fileChange" => match status {
@@ -179,11 +151,7 @@ pub(crate) fn outcome(item: &Item<'_>) -> (bool, String) {
 }
 
 fn command_outcome(item: &Item<'_>, ok: bool) -> (bool, String) {
-    let mut text = item
-        .aggregated_output
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
+    let mut text = item.aggregated_output.as_str().unwrap_or_default().to_owned();
     let note = match (item.status.as_str(), item.exit_code.get()) {
         (Some("declined"), _) => Cow::Borrowed("declined"),
         (_, Some(code)) if code != 0 => format!("exit code {code}").into(),
@@ -216,9 +184,7 @@ fn parts_text(parts: &[Part<'_>]) -> String {
 }
 
 pub(crate) fn to_raw(value: &Value) -> RawJson {
-    serde_json::value::to_raw_value(value)
-        .unwrap_or_else(|_| RawValue::NULL.to_owned())
-        .into()
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
 }
 
 /// `{"key": raw}`, with the bytes of `raw` as they are.
@@ -254,10 +220,7 @@ mod tests {
                 r#"{"type":"fileChange","changes":[{"path":"/a","kind":{"type":"add"},"diff":"x"}]}"#,
                 Some("apply_patch add /a"),
             ),
-            (
-                r#"{"type":"fileChange","changes":7}"#,
-                Some("apply_patch change 0 files"),
-            ),
+            (r#"{"type":"fileChange","changes":7}"#, Some("apply_patch change 0 files")),
             (
                 r#"{"type":"mcpToolCall","server":"docs","tool":"find"}"#,
                 Some("mcp__docs__find docs: find"),
@@ -266,10 +229,7 @@ mod tests {
                 r#"{"type":"webSearch","query":"","action":{"type":"openPage","url":"http://x"}}"#,
                 Some("web_search search the web: http://x"),
             ),
-            (
-                r#"{"type":"imageView","path":"/a.png"}"#,
-                Some("view_image view /a.png"),
-            ),
+            (r#"{"type":"imageView","path":"/a.png"}"#, Some("view_image view /a.png")),
             (
                 r#"{"type":"collabAgentToolCall","tool":"spawnAgent","prompt":"look\naround"}"#,
                 Some("spawnAgent spawnAgent: look …"),
@@ -285,10 +245,7 @@ mod tests {
     #[test]
     fn outcomes_say_how_it_went() {
         let cases = [
-            (
-                r#""status":"completed","exitCode":0,"aggregatedOutput":"a\n""#,
-                (true, "a\n"),
-            ),
+            (r#""status":"completed","exitCode":0,"aggregatedOutput":"a\n""#, (true, "a\n")),
             (
                 r#""status":"failed","exitCode":3,"aggregatedOutput":"a\n""#,
                 (false, "a\n[exit code 3]"),
@@ -308,9 +265,6 @@ mod tests {
         }
         let mcp = r#"{"type":"mcpToolCall","status":"completed","result":{"content":[
             {"type":"text","text":"a"},{"type":"image","data":"x"}]}}"#;
-        assert_eq!(
-            with(mcp, |item, _| outcome(item)),
-            (true, "a\n[image]".to_owned())
-        );
+        assert_eq!(with(mcp, |item, _| outcome(item)), (true, "a\n[image]".to_owned()));
     }
 }

@@ -158,14 +158,9 @@ impl CodexAgent {
         if input.iter().map(length).sum::<usize>() <= MOST_CHARACTERS {
             return Ok(false);
         }
-        let message = Message {
-            role: Role::User,
-            parts: input.iter().cloned().map(Part::Content).collect(),
-        };
-        let items = InjectItems {
-            thread_id: &self.thread,
-            items: history::items(&[message]),
-        };
+        let message =
+            Message { role: Role::User, parts: input.iter().cloned().map(Part::Content).collect() };
+        let items = InjectItems { thread_id: &self.thread, items: history::items(&[message]) };
         self.server.call(&items).await?;
         Ok(true)
     }
@@ -208,9 +203,7 @@ impl CodexAgent {
                 self.condemn_if_stuck().await;
                 // What it has begun to say and do is closed, and that is all that is known of it.
                 let _not_its_end = self.translator.end_of_output(batch);
-                Some(interrupted(
-                    "interrupted; the agent did not react and is ended",
-                ))
+                Some(interrupted("interrupted; the agent did not react and is ended"))
             }
         }
     }

@@ -81,9 +81,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// `continued`: the thread had turns before this process.
     pub(crate) fn new(continued: bool) -> Self {
-        Self {
-            total: (!continued).then(Count::default),
-        }
+        Self { total: (!continued).then(Count::default) }
     }
 
     /// Takes a message's totals in and says what was spent since the one before.
@@ -137,9 +135,6 @@ mod tests {
         let spent = Ledger::new(false).advance(&serde_json::from_str(tokens).unwrap());
         let usage = spent.usage(None, None);
         assert_eq!((usage.input_tokens, usage.output_tokens), (30, 7));
-        assert_eq!(
-            (usage.cache_read_tokens, usage.cache_write_tokens),
-            (60, 10)
-        );
+        assert_eq!((usage.cache_read_tokens, usage.cache_write_tokens), (60, 10));
     }
 }

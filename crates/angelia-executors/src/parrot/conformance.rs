@@ -38,12 +38,7 @@ impl Session {
         let (output, to_write) = pipe().unwrap();
         thread::spawn(move || {
             let arguments = ["--session-id", "s-1"].map(str::to_owned);
-            run(
-                arguments,
-                BufReader::new(to_read),
-                to_write,
-                &mut Vec::new(),
-            );
+            run(arguments, BufReader::new(to_read), to_write, &mut Vec::new());
         });
         let translator = Translator::new(Context {
             profile: "default".into(),
@@ -54,25 +49,14 @@ impl Session {
             cwd: "/".into(),
         });
         let output = BufReader::new(output).lines();
-        let mut session = Self {
-            input,
-            output,
-            translator,
-            turns: 0,
-        };
+        let mut session = Self { input, output, translator, turns: 0 };
         session.write(&outgoing::control_request(
             "first",
             &Request::Initialize(outgoing::Initialize::default()),
         ));
         let answered = session.line(&mut Vec::new());
         assert!(
-            matches!(
-                answered,
-                Some(Signal::Answered {
-                    result: Ok(Some(_)),
-                    ..
-                })
-            ),
+            matches!(answered, Some(Signal::Answered { result: Ok(Some(_)), .. })),
             "{answered:?}"
         );
         session
@@ -232,11 +216,7 @@ fn thoughts_and_tools_are_recognised() {
     let thoughts: Vec<&str> = played
         .events()
         .filter_map(|event| match event {
-            EventKind::Block {
-                channel: TextChannel::Reasoning,
-                text,
-                ..
-            } => Some(&**text),
+            EventKind::Block { channel: TextChannel::Reasoning, text, .. } => Some(&**text),
             _ => None,
         })
         .collect();
@@ -249,11 +229,7 @@ fn decisions_arrive() {
     let mut session = Session::open();
     let once = |_: &ApprovalRequest| Decision::new(Verdict::Once, "owner");
     let played = session.decide("!ask make it so", once);
-    assert!(
-        played.text().contains("You allowed `make it so`."),
-        "{}",
-        played.text()
-    );
+    assert!(played.text().contains("You allowed `make it so`."), "{}", played.text());
     let asked = played.emitted.iter().find_map(|emitted| match emitted {
         Emitted::Ask(request) => Some(request),
         _ => None,
@@ -271,14 +247,8 @@ fn decisions_arrive() {
     let played = session.decide("!ask make it so", |_| Decision::new(Verdict::Stop, "owner"));
     assert_eq!(played.ended.status, Status::Interrupted);
 
-    let played = session.decide("!ask make it so", |_| {
-        Decision::new(Verdict::Session, "owner")
-    });
-    assert!(
-        played.text().contains("for this session"),
-        "{}",
-        played.text()
-    );
+    let played = session.decide("!ask make it so", |_| Decision::new(Verdict::Session, "owner"));
+    assert!(played.text().contains("for this session"), "{}", played.text());
     let played = session.say("!ask make it so");
     assert!(played.text().contains("did not ask"), "{}", played.text());
 }
@@ -322,15 +292,7 @@ fn failures_are_classified() {
         }
     }
     let limited = session.say("!fail rate");
-    assert!(
-        limited
-            .ended
-            .status
-            .failure()
-            .unwrap()
-            .retry_after
-            .is_some()
-    );
+    assert!(limited.ended.status.failure().unwrap().retry_after.is_some());
 }
 
 #[test]
@@ -349,12 +311,7 @@ fn interrupts_end_the_turn_and_nothing_else() {
     let asked = |emitted: &Emitted| matches!(emitted, Emitted::Ask(_));
     let played = session.stop_at("!ask", asked);
     assert_eq!(played.ended.status, Status::Interrupted);
-    assert!(
-        played
-            .emitted
-            .iter()
-            .any(|e| matches!(e, Emitted::Withdraw(_)))
-    );
+    assert!(played.emitted.iter().any(|e| matches!(e, Emitted::Withdraw(_))));
 
     let started = |emitted: &Emitted| matches!(emitted, Emitted::Event(EventKind::Started(_)));
     let played = session.stop_at("!hang", started);

@@ -44,9 +44,7 @@ impl<W: Write> Turn<'_, W> {
     fn failed(&mut self, failing: Failing) -> io::Result<Value> {
         if failing == Failing::Rate {
             let resets_at = jiff::Timestamp::now().as_second() + LIMIT.as_secs().cast_signed();
-            self.parrot
-                .voice
-                .say(json!({"type": "rate_limit_event", "rate_limit_info": {
+            self.parrot.voice.say(json!({"type": "rate_limit_event", "rate_limit_info": {
                 "status": "rejected", "resetsAt": resets_at, "rateLimitType": "five_hour",
                 "isUsingOverage": false}}))?;
         }
@@ -64,11 +62,9 @@ impl<W: Write> Turn<'_, W> {
                 "content": [{"type": "text", "text": failing.text()}]}});
         extend(&mut line, self.marks.clone());
         self.parrot.voice.say(line)?;
-        Ok(
-            json!({"subtype": "success", "is_error": true, "terminal_reason": "api_error",
+        Ok(json!({"subtype": "success", "is_error": true, "terminal_reason": "api_error",
             "stop_reason": stop_reason, "result": failing.text(),
-            "api_error_status": failing.status()}),
-        )
+            "api_error_status": failing.status()}))
     }
 
     /// What was being said or done is closed. A message broken off is not counted.
@@ -89,9 +85,7 @@ impl<W: Write> Turn<'_, W> {
         if let Some(message) = self.message.take() {
             message.abandon(voice)?;
         }
-        Ok(
-            json!({"subtype": "error_during_execution", "is_error": true,
-            "terminal_reason": reason, "stop_reason": null, "errors": [text]}),
-        )
+        Ok(json!({"subtype": "error_during_execution", "is_error": true,
+            "terminal_reason": reason, "stop_reason": null, "errors": [text]}))
     }
 }

@@ -33,11 +33,7 @@ const PROTOCOL: &str = "2.1.325";
 pub const REGISTRATION: Registration = Registration {
     name: "parrot",
     about: "the built-in demo: repeats what you say, works offline, needs no login",
-    model_ids: ModelIds {
-        bare: &[],
-        agent_words: &[],
-        listed: &["default"],
-    },
+    model_ids: ModelIds { bare: &[], agent_words: &[], listed: &["default"] },
     build: |host| Arc::new(StreamExecutor::new(host, Arc::new(Parrot))) as Arc<dyn Executor>,
 };
 
@@ -86,10 +82,7 @@ impl Program for Parrot {
 
     fn health<'a>(&'a self, host: &'a Host, _spec: &'a SessionSpec) -> BoxFuture<'a, Health> {
         let health = Health {
-            installed: Some(Installed {
-                path: host.current_exe.clone(),
-                version: VERSION.into(),
-            }),
+            installed: Some(Installed { path: host.current_exe.clone(), version: VERSION.into() }),
             login: Login::NotNeeded,
             problem: None,
         };

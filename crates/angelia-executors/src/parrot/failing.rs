@@ -49,48 +49,23 @@ impl Failing {
 
     const fn row(self) -> (&'static str, &'static str, Option<u16>, &'static str) {
         match self {
-            Self::Auth => (
-                "auth",
-                "authentication_failed",
-                Some(401),
-                "Pretended: not logged in",
-            ),
-            Self::Billing => (
-                "billing",
-                "billing_error",
-                Some(400),
-                "Pretended: the credit is used up",
-            ),
-            Self::Invalid => (
-                "invalid",
-                "invalid_request",
-                Some(400),
-                "Pretended: the request is not valid",
-            ),
-            Self::Model => (
-                "model",
-                "model_not_found",
-                Some(404),
-                "Pretended: there is no such model",
-            ),
-            Self::Rate => (
-                "rate",
-                "rate_limit",
-                Some(429),
-                "Pretended: too many requests",
-            ),
-            Self::Refused => (
-                "refused",
-                "invalid_request",
-                None,
-                "Pretended: the model refuses to answer",
-            ),
-            Self::Server => (
-                "server",
-                "server_error",
-                Some(529),
-                "Pretended: the service is overloaded",
-            ),
+            Self::Auth => ("auth", "authentication_failed", Some(401), "Pretended: not logged in"),
+            Self::Billing => {
+                ("billing", "billing_error", Some(400), "Pretended: the credit is used up")
+            }
+            Self::Invalid => {
+                ("invalid", "invalid_request", Some(400), "Pretended: the request is not valid")
+            }
+            Self::Model => {
+                ("model", "model_not_found", Some(404), "Pretended: there is no such model")
+            }
+            Self::Rate => ("rate", "rate_limit", Some(429), "Pretended: too many requests"),
+            Self::Refused => {
+                ("refused", "invalid_request", None, "Pretended: the model refuses to answer")
+            }
+            Self::Server => {
+                ("server", "server_error", Some(529), "Pretended: the service is overloaded")
+            }
             Self::Unknown => ("unknown", "unknown", None, "Pretended: something failed"),
         }
     }

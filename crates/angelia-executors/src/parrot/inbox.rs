@@ -166,10 +166,7 @@ fn prompt(message: Option<Message>, uuid: Option<String>) -> Result<Prompt, Brok
     if message.role.as_deref() != Some("user") {
         return Err(Broken::NotAMessage("has another role than `user`"));
     }
-    let mut prompt = Prompt {
-        uuid,
-        ..Prompt::default()
-    };
+    let mut prompt = Prompt { uuid, ..Prompt::default() };
     match message.content {
         Some(Value::String(text)) => prompt.text = text,
         Some(Value::Array(blocks)) => {

@@ -86,11 +86,7 @@ impl Message {
         channel: Channel,
         piece: &str,
     ) -> io::Result<()> {
-        if self
-            .open
-            .as_ref()
-            .is_none_or(|open| open.channel != channel)
-        {
+        if self.open.as_ref().is_none_or(|open| open.channel != channel) {
             self.end_block(voice)?;
             self.start_block(voice, &Block::empty(channel))?;
             let text = String::new();
@@ -121,14 +117,8 @@ impl Message {
         input: &Value,
     ) -> io::Result<()> {
         self.end_block(voice)?;
-        self.start_block(
-            voice,
-            &json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
-        )?;
-        self.delta(
-            voice,
-            &json!({"type": "input_json_delta", "partial_json": input.to_string()}),
-        )?;
+        self.start_block(voice, &json!({"type": "tool_use", "id": id, "name": name, "input": {}}))?;
+        self.delta(voice, &json!({"type": "input_json_delta", "partial_json": input.to_string()}))?;
         let block = json!({"type": "tool_use", "id": id, "name": name, "input": input});
         self.assistant(voice, &block, json!({}))?;
         self.stop_block(voice)
@@ -153,10 +143,7 @@ impl Message {
     ) -> io::Result<Said> {
         self.end_block(voice)?;
         self.stop(voice, Some(stop_reason), json!({}))?;
-        Ok(Said {
-            words: self.words,
-            answer: self.answer,
-        })
+        Ok(Said { words: self.words, answer: self.answer })
     }
 
     /// What there is of an interrupted block, before anybody is told of the interruption.

@@ -286,27 +286,22 @@ impl<W: Write> Parrot<W> {
                 self.voice.agreed(id, None)?;
                 return Err(Halt::Exit(0));
             }
-            other => self
-                .voice
-                .refused(id, &format!("Unsupported control request subtype: {other}"))?,
+            other => {
+                self.voice.refused(id, &format!("Unsupported control request subtype: {other}"))?
+            }
         }
         Ok(())
     }
 
     fn interrupt(&mut self, id: &Value, cancel_queued: bool) -> io::Result<()> {
         if let Some(question) = self.question.take() {
-            self.voice
-                .bare(&json!({"type": "control_cancel_request", "request_id": question}))?;
+            self.voice.bare(&json!({"type": "control_cancel_request", "request_id": question}))?;
         }
         let mut response = json!({});
         if cancel_queued {
             response["cancelled"] = self.cancel(|_| true)?.into();
         }
-        let waiting: Vec<&str> = self
-            .queue
-            .iter()
-            .filter_map(|p| p.uuid.as_deref())
-            .collect();
+        let waiting: Vec<&str> = self.queue.iter().filter_map(|p| p.uuid.as_deref()).collect();
         response["still_queued"] = waiting.into();
         self.voice.agreed(id, Some(response))?;
         self.interrupted = self.busy;

@@ -23,19 +23,10 @@ pub(super) enum Step {
 pub(super) const DIRECTIVES: &[(&str, &str)] = &[
     ("!words N [MS]", "N words, MS milliseconds apart"),
     ("!think [TEXT]", "reasoning before the answer"),
-    (
-        "!tool NAME [MS]",
-        "a pretended tool call that takes MS milliseconds and succeeds",
-    ),
-    (
-        "!ask [COMMAND]",
-        "asks whether a pretended shell command may run",
-    ),
+    ("!tool NAME [MS]", "a pretended tool call that takes MS milliseconds and succeeds"),
+    ("!ask [COMMAND]", "asks whether a pretended shell command may run"),
     ("!question", "asks you to choose a colour"),
-    (
-        "!fail KIND",
-        "the turn fails: auth billing invalid model rate refused server unknown",
-    ),
+    ("!fail KIND", "the turn fails: auth billing invalid model rate refused server unknown"),
     ("!hang", "silence until interrupted"),
     ("!die", "the process exits in the middle of a word"),
     ("!who", "version, process, session and number of the turn"),
@@ -111,9 +102,7 @@ fn directive(line: &str) -> Option<Step> {
         "!words" => words(&mut values),
         "!think" => Some(Step::Think(or(rest, DEFAULT_THOUGHT))),
         "!tool" => tool(&mut values),
-        "!ask" => Some(Step::Ask {
-            command: or(rest, DEFAULT_COMMAND),
-        }),
+        "!ask" => Some(Step::Ask { command: or(rest, DEFAULT_COMMAND) }),
         "!question" => Some(Step::Question),
         "!fail" => Failing::parse(rest).map(Step::Fail),
         "!hang" => Some(Step::Hang),
@@ -198,14 +187,8 @@ mod tests {
             steps,
             [
                 Step::Say("You said: first".into()),
-                Step::Words {
-                    count: 3,
-                    gap: Duration::from_millis(5)
-                },
-                Step::Tool {
-                    name: "Read".into(),
-                    takes: Duration::from_millis(7)
-                },
+                Step::Words { count: 3, gap: Duration::from_millis(5) },
+                Step::Tool { name: "Read".into(), takes: Duration::from_millis(7) },
                 Step::Say("You said: last".into()),
             ]
         );
@@ -254,9 +237,7 @@ mod tests {
             let line = words.join(" ");
             let steps = read(&line);
             assert!(
-                said(&steps)
-                    .iter()
-                    .all(|text| text.contains("At the start")),
+                said(&steps).iter().all(|text| text.contains("At the start")),
                 "{line}: {steps:?}"
             );
         }

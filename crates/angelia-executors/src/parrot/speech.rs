@@ -53,11 +53,7 @@ pub(super) struct Voice<W> {
 
 impl<W: Write> Voice<W> {
     pub(super) fn new(out: W, session: String) -> Self {
-        Self {
-            out,
-            line: Vec::new(),
-            session,
-        }
+        Self { out, line: Vec::new(), session }
     }
 
     pub(super) fn session(&self) -> &str {

@@ -59,17 +59,11 @@ impl<W: Write> Turn<'_, W> {
                 "rules": [rule], "behavior": "allow", "destination": "localSettings"}]});
         match self.decide(&request)? {
             Verdict::Allowed { input, rules } => {
-                let session = if rules.is_empty() {
-                    ""
-                } else {
-                    " for this session"
-                };
+                let session = if rules.is_empty() { "" } else { " for this session" };
                 self.parrot.allowed.extend(rules);
                 self.result(&id, PRETENDED, true)?;
                 let ran = input["command"].as_str().unwrap_or(command);
-                self.say(&format!(
-                    "You allowed `{ran}`{session}. I only pretend, so nothing ran."
-                ))
+                self.say(&format!("You allowed `{ran}`{session}. I only pretend, so nothing ran."))
             }
             Verdict::Denied { why, interrupt } => {
                 self.deny(&id, "Bash", &input, &why, interrupt)?;
@@ -132,8 +126,7 @@ impl<W: Write> Turn<'_, W> {
         why: &str,
         interrupt: bool,
     ) -> Result<(), Stop> {
-        self.denials
-            .push(json!({"tool_name": name, "tool_use_id": id, "tool_input": input}));
+        self.denials.push(json!({"tool_name": name, "tool_use_id": id, "tool_input": input}));
         if interrupt {
             return Err(Stop::Interrupted);
         }
@@ -152,9 +145,7 @@ impl<W: Write> Turn<'_, W> {
         self.heard += Words::count(text);
         let content = json!([{"type": "tool_result", "tool_use_id": id, "content": text,
             "is_error": !ok}]);
-        self.parrot
-            .voice
-            .told(&content, json!({"tool_use_result": text}))
+        self.parrot.voice.told(&content, json!({"tool_use_result": text}))
     }
 }
 
@@ -174,9 +165,7 @@ fn verdict(response: &Value) -> Verdict {
             why: text(&decision["message"], "no reason was given"),
             interrupt: decision["interrupt"] == true,
         },
-        _ => Verdict::Unclear {
-            why: "the answer is neither `allow` nor `deny`".to_owned(),
-        },
+        _ => Verdict::Unclear { why: "the answer is neither `allow` nor `deny`".to_owned() },
     }
 }
 

@@ -244,12 +244,8 @@ mod tests {
 
     #[test]
     fn pieces_are_the_text() {
-        for text in [
-            "",
-            "a",
-            "one two three four five six seven eight",
-            "ääääääääääää\u{3000}ö x",
-        ] {
+        for text in ["", "a", "one two three four five six seven eight", "ääääääääääää\u{3000}ö x"]
+        {
             assert_eq!(pieces(text).collect::<String>(), text);
         }
         assert_eq!(pieces(&"word ".repeat(20)).count(), 4);

@@ -126,14 +126,10 @@ impl<T, S: Clone> Stock<T, S> {
     /// What should be started now, if anything.
     pub(super) fn next(&mut self, now: Instant) -> Next<T, S> {
         let total = self.total();
-        let mut lacking: Vec<usize> = (0..self.shapes.len())
-            .filter(|&at| self.shapes[at].lacks(now))
-            .collect();
+        let mut lacking: Vec<usize> =
+            (0..self.shapes.len()).filter(|&at| self.shapes[at].lacks(now)).collect();
         lacking.sort_by_key(|&at| std::cmp::Reverse(self.shapes[at].used));
-        let Some(&at) = lacking
-            .iter()
-            .find(|&&at| self.shapes[at].not_before <= now)
-        else {
+        let Some(&at) = lacking.iter().find(|&&at| self.shapes[at].not_before <= now) else {
             let soonest = lacking.iter().map(|&at| self.shapes[at].not_before).min();
             return soonest.map_or(Next::Nothing, Next::At);
         };
@@ -229,9 +225,7 @@ impl<T, S: Clone> Stock<T, S> {
     }
 
     fn total(&self) -> usize {
-        (self.shapes.iter())
-            .map(|shape| shape.ready.len() + shape.starting)
-            .sum()
+        (self.shapes.iter()).map(|shape| shape.ready.len() + shape.starting).sum()
     }
 
     fn find(&mut self, key: &LaunchFingerprint) -> Option<&mut Shape<T, S>> {
@@ -328,9 +322,7 @@ impl<T, S> Shape<T, S> {
     }
 
     fn back_off(&mut self, now: Instant) {
-        let pause = FIRST_BACKOFF
-            .saturating_mul(1 << self.failures.min(16))
-            .min(LONGEST_BACKOFF);
+        let pause = FIRST_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(LONGEST_BACKOFF);
         self.failures = self.failures.saturating_add(1);
         self.not_before = now + pause;
     }

@@ -98,9 +98,7 @@ impl<T: Warm> WarmPool<T> {
     ) -> Option<T> {
         let mut dead = Vec::new();
         let taken =
-            self.0
-                .stock()
-                .take(shape, count, start, Instant::now(), T::is_alive, &mut dead);
+            self.0.stock().take(shape, count, start, Instant::now(), T::is_alive, &mut dead);
         self.0.changed.notify_waiters();
         self.0.close_in_background(dead);
         match taken {

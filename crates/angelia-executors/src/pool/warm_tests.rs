@@ -89,11 +89,7 @@ async fn what_is_declared_is_ready_and_replaced_when_taken() {
     let one = pool.take(&shape, 2, factory.start()).await.unwrap();
     assert_eq!((one.number, before.elapsed()), (0, Duration::ZERO));
     pass(Duration::from_millis(300)).await;
-    assert_eq!(
-        factory.started(),
-        2,
-        "the taken one has the machine to itself first"
-    );
+    assert_eq!(factory.started(), 2, "the taken one has the machine to itself first");
     pass(STARTING * 2).await;
     assert_eq!(pool.ready(&shape), 2);
 }
@@ -104,10 +100,8 @@ async fn one_that_is_just_starting_is_waited_for() {
     pool.declare(&shape, 1, factory.start());
     pass(Duration::from_millis(200)).await;
     let before = Instant::now();
-    let (first, second) = tokio::join!(
-        pool.take(&shape, 1, factory.start()),
-        pool.take(&shape, 1, factory.start()),
-    );
+    let (first, second) =
+        tokio::join!(pool.take(&shape, 1, factory.start()), pool.take(&shape, 1, factory.start()),);
     assert_eq!(first.unwrap().number, 0);
     assert!(second.is_none(), "the second would come too late");
     assert!(before.elapsed() < STARTING);

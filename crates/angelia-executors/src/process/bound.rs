@@ -48,16 +48,9 @@ fn path(folder: &Path, mark: &Mark) -> PathBuf {
 }
 
 fn write(folder: &Path, path: &Path, session: SessionId) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     io::Write::write_all(&mut file, session.to_string().as_bytes())
 }
 

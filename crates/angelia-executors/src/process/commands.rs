@@ -53,11 +53,7 @@ impl ShellCommands {
         Ok(Launch {
             program,
             args,
-            cwd: if home.is_dir() {
-                home.clone()
-            } else {
-                "/".into()
-            },
+            cwd: if home.is_dir() { home.clone() } else { "/".into() },
             env,
             mark: self.host.fresh_mark()?,
             ledger: self.host.ledger.clone(),

@@ -21,10 +21,7 @@ pub enum Started {
 
 /// Starts a program with its errors going to `log`, and waits for what it says on standard output:
 /// it says one word and closes it. Blocks until then, or until it has ended.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is one of the places where processes are born"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
 pub fn start(program: &Path, args: &[OsString], log: File) -> io::Result<Started> {
     let mut child = std::process::Command::new(program)
         .args(args)

@@ -46,11 +46,7 @@ impl FromStr for EnvPattern {
         if name.is_empty() || name.contains(|c: char| "*=\0".contains(c) || c.is_whitespace()) {
             return Err(EnvironmentError::Pattern(text.to_owned()));
         }
-        Ok(if prefix {
-            Self::Prefix(name.to_owned())
-        } else {
-            Self::Name(name.to_owned())
-        })
+        Ok(if prefix { Self::Prefix(name.to_owned()) } else { Self::Name(name.to_owned()) })
     }
 }
 
@@ -84,9 +80,7 @@ fn is_allowed(name: &OsStr) -> bool {
     let name = name.as_bytes();
     NAMES.contains(&name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        || SUFFIXES
-            .iter()
-            .any(|suffix| name.len() > suffix.len() && name.ends_with(suffix))
+        || SUFFIXES.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix))
 }
 
 /// What a profile adds to the allow-list.
@@ -121,10 +115,7 @@ pub fn build(
         }
         child.insert(name.into(), value.into());
     }
-    if child
-        .get(OsStr::new("HOME"))
-        .is_none_or(|home| home.is_empty())
-    {
+    if child.get(OsStr::new("HOME")).is_none_or(|home| home.is_empty()) {
         child.insert("HOME".into(), additions.home.into());
     }
     child.insert(mark::VARIABLE.into(), mark.to_string().into());
@@ -138,10 +129,7 @@ mod tests {
     const NOTHING: BTreeMap<String, String> = BTreeMap::new();
 
     fn ours(names: &[&str]) -> BTreeMap<OsString, OsString> {
-        names
-            .iter()
-            .map(|name| (name.into(), format!("our {name}").into()))
-            .collect()
+        names.iter().map(|name| (name.into(), format!("our {name}").into())).collect()
     }
 
     fn mark() -> Mark {
@@ -150,23 +138,13 @@ mod tests {
 
     fn child(names: &[&str], pass: &[&str], set: &[(&str, &str)]) -> BTreeMap<OsString, OsString> {
         let pass: Vec<EnvPattern> = pass.iter().map(|text| text.parse().unwrap()).collect();
-        let set = set
-            .iter()
-            .map(|(name, value)| ((*name).into(), (*value).into()))
-            .collect();
-        let additions = Additions {
-            pass: &pass,
-            set: &set,
-            home: Path::new("/home/fallback"),
-        };
+        let set = set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let additions = Additions { pass: &pass, set: &set, home: Path::new("/home/fallback") };
         build(&ours(names), additions, &mark()).unwrap()
     }
 
     fn names_of(environment: &BTreeMap<OsString, OsString>) -> Vec<&str> {
-        environment
-            .keys()
-            .map(|name| name.to_str().unwrap())
-            .collect()
+        environment.keys().map(|name| name.to_str().unwrap()).collect()
     }
 
     #[test]
@@ -229,40 +207,20 @@ mod tests {
     fn home_is_always_there() {
         assert_eq!(child(&[], &[], &[])[OsStr::new("HOME")], "/home/fallback");
         assert_eq!(child(&["HOME"], &[], &[])[OsStr::new("HOME")], "our HOME");
-        assert_eq!(
-            child(&["HOME"], &[], &[("HOME", "/set")])[OsStr::new("HOME")],
-            "/set"
-        );
-        assert_eq!(
-            child(&["HOME"], &[], &[("HOME", "")])[OsStr::new("HOME")],
-            "/home/fallback"
-        );
+        assert_eq!(child(&["HOME"], &[], &[("HOME", "/set")])[OsStr::new("HOME")], "/set");
+        assert_eq!(child(&["HOME"], &[], &[("HOME", "")])[OsStr::new("HOME")], "/home/fallback");
     }
 
     #[test]
     fn a_profile_adds_names_families_and_values() {
         let environment = child(
-            &[
-                "AWS_PROFILE",
-                "AWS_REGION",
-                "GH_TOKEN",
-                "GH_TOKEN_2",
-                "PATH",
-            ],
+            &["AWS_PROFILE", "AWS_REGION", "GH_TOKEN", "GH_TOKEN_2", "PATH"],
             &["AWS_*", "GH_TOKEN"],
             &[("PATH", "/set"), ("NEW", "1")],
         );
         assert_eq!(
             names_of(&environment),
-            [
-                "ANGELIA_AGENT",
-                "AWS_PROFILE",
-                "AWS_REGION",
-                "GH_TOKEN",
-                "HOME",
-                "NEW",
-                "PATH"
-            ]
+            ["ANGELIA_AGENT", "AWS_PROFILE", "AWS_REGION", "GH_TOKEN", "HOME", "NEW", "PATH"]
         );
         assert_eq!(environment[OsStr::new("PATH")], "/set");
     }
@@ -288,19 +246,11 @@ mod tests {
     fn what_the_system_cannot_carry_is_refused_by_name() {
         for (name, value) in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0")] {
             let set = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-            let additions = Additions {
-                pass: &[],
-                set: &set,
-                home: Path::new("/"),
-            };
+            let additions = Additions { pass: &[], set: &set, home: Path::new("/") };
             let refused = build(&ours(&[]), additions, &mark());
             assert_eq!(refused, Err(EnvironmentError::Variable(name.to_owned())));
         }
-        let additions = Additions {
-            pass: &[],
-            set: &NOTHING,
-            home: Path::new("/"),
-        };
+        let additions = Additions { pass: &[], set: &NOTHING, home: Path::new("/") };
         assert!(build(&ours(&[]), additions, &mark()).is_ok());
     }
 }

@@ -111,18 +111,13 @@ mod tests {
         let mark: Mark = "home-1:0199_a.b:agent-7".parse().unwrap();
         assert_eq!(mark.owner.as_str(), "0199_a.b");
         assert_eq!(mark.to_string().parse(), Ok(mark.clone()));
-        assert_eq!(
-            mark.variable(),
-            ("ANGELIA_AGENT", "home-1:0199_a.b:agent-7".to_owned())
-        );
+        assert_eq!(mark.variable(), ("ANGELIA_AGENT", "home-1:0199_a.b:agent-7".to_owned()));
     }
 
     #[test]
     fn what_would_be_ambiguous_is_refused() {
         let long = "x".repeat(65);
-        for text in [
-            "", "a", "a:b", "a:b:c:d", "a::c", ":b:c", "a:b:", "a:b c:d", RELEASED,
-        ] {
+        for text in ["", "a", "a:b", "a:b:c:d", "a::c", ":b:c", "a:b:", "a:b c:d", RELEASED] {
             assert!(text.parse::<Mark>().is_err(), "{text:?}");
         }
         for id in ["", "a:b", "a b", "a\n", "é", "a=b", "a/b", long.as_str()] {

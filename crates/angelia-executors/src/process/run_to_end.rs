@@ -49,11 +49,8 @@ pub async fn run_with_input(
     let mut truncated = false;
 
     // The first rung of the ladder is "stdin is closed, now finish": exactly a command's life.
-    let ladder = Ladder {
-        after_eof: limit,
-        after_term: Duration::from_millis(500),
-        ..Ladder::default()
-    };
+    let ladder =
+        Ladder { after_eof: limit, after_term: Duration::from_millis(500), ..Ladder::default() };
     let feeding = async {
         if let Some(mut stdin) = stdin {
             // A command need not read what it is given.
@@ -73,11 +70,5 @@ pub async fn run_with_input(
     };
 
     let timed_out = ended.rung > Rung::StdinClosed;
-    Ok(Finished {
-        status: ended.status,
-        stdout,
-        stderr,
-        timed_out,
-        truncated,
-    })
+    Ok(Finished { status: ended.status, stdout, stderr, timed_out, truncated })
 }

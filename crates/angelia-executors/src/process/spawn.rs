@@ -74,11 +74,7 @@ pub enum SpawnError {
     #[error("{} could not be started: too many open files; raise `ulimit -n`, or lower `sessions.max_live`", .0.display())]
     OutOfFiles(PathBuf),
     #[error("{} could not be started: {source}; run it by hand in {} to see more", program.display(), cwd.display())]
-    Other {
-        program: PathBuf,
-        cwd: PathBuf,
-        source: io::Error,
-    },
+    Other { program: PathBuf, cwd: PathBuf, source: io::Error },
 }
 
 /// Starts a child. It is supervised from its first moment: dropping it kills its group.
@@ -104,10 +100,7 @@ pub async fn spawn(launch: &Launch) -> Result<Child, SpawnError> {
 fn spawn_once(launch: &Launch) -> io::Result<Child> {
     // Before the child exists, so that its death cannot be missed.
     let deaths = Child::watch_deaths()?;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one home of child processes"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one home of child processes")]
     let mut command = Command::new(&launch.program);
     let (mark_name, mark_value) = launch.mark.variable();
     let child = command
@@ -152,11 +145,7 @@ fn explain(launch: &Launch, source: io::Error) -> SpawnError {
         Some(Errno::TOOBIG) => SpawnError::TooLong(program),
         Some(Errno::AGAIN | Errno::NOMEM) => SpawnError::OutOfProcesses(program),
         Some(Errno::MFILE | Errno::NFILE) => SpawnError::OutOfFiles(program),
-        _ => SpawnError::Other {
-            program,
-            cwd: launch.cwd.clone(),
-            source,
-        },
+        _ => SpawnError::Other { program, cwd: launch.cwd.clone(), source },
     }
 }
 
@@ -190,24 +179,15 @@ mod tests {
         ];
         for (errno, expected) in table {
             let error = explain(&launch(), errno.into());
-            assert!(
-                format!("{error:?}").starts_with(expected),
-                "{errno:?} became {error:?}"
-            );
+            assert!(format!("{error:?}").starts_with(expected), "{errno:?} became {error:?}");
             let message = error.to_string();
-            assert!(
-                message.contains("/bin/sh") && message.contains("; "),
-                "{message}"
-            );
+            assert!(message.contains("/bin/sh") && message.contains("; "), "{message}");
         }
     }
 
     #[test]
     fn secrets_are_not_printed() {
-        let launch = Launch {
-            args: vec!["--prompt=sk-secret".into()],
-            ..launch()
-        };
+        let launch = Launch { args: vec!["--prompt=sk-secret".into()], ..launch() };
         let printed = format!("{launch:?}");
         assert!(printed.contains("TOKEN"), "{printed}");
         assert!(!printed.contains("sk-secret"), "{printed}");

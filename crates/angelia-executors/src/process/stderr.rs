@@ -24,10 +24,7 @@ impl StderrTail {
     }
 
     fn push(&self, bytes: &[u8]) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(bytes);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
     }
 }
 
@@ -79,10 +76,7 @@ impl Ring {
 /// Leaves out the line that was cut into, or, if there is only that line, its first word: half a
 /// secret is one that redaction does not recognise.
 fn after_the_cut(bytes: &[u8]) -> &[u8] {
-    let end_of_line = bytes
-        .iter()
-        .position(|&b| b == b'\n')
-        .filter(|&end| end + 1 < bytes.len());
+    let end_of_line = bytes.iter().position(|&b| b == b'\n').filter(|&end| end + 1 < bytes.len());
     let end = end_of_line.or_else(|| bytes.iter().position(u8::is_ascii_whitespace));
     end.map_or(&[], |end| &bytes[end + 1..])
 }
@@ -90,9 +84,7 @@ fn after_the_cut(bytes: &[u8]) -> &[u8] {
 /// Where the last [`KEPT_LINES`] lines begin, if there are more.
 fn start_of_last_lines(bytes: &[u8]) -> Option<usize> {
     let ends_with_newline = usize::from(bytes.ends_with(b"\n"));
-    memchr::memrchr_iter(b'\n', bytes)
-        .nth(KEPT_LINES - 1 + ends_with_newline)
-        .map(|at| at + 1)
+    memchr::memrchr_iter(b'\n', bytes).nth(KEPT_LINES - 1 + ends_with_newline).map(|at| at + 1)
 }
 
 #[cfg(test)]
@@ -141,10 +133,7 @@ mod tests {
     fn a_line_that_was_cut_into_is_left_out() {
         let mut filler = "x".repeat(KEPT_BYTES);
         filler.push_str("\nthe end\n");
-        assert_eq!(
-            tail_of(&[b"key=sk-secret ", filler.as_bytes()]),
-            "the end\n"
-        );
+        assert_eq!(tail_of(&[b"key=sk-secret ", filler.as_bytes()]), "the end\n");
         // Only one line: its first word may be half a secret.
         let filler = "y ".repeat(KEPT_BYTES / 2 - 2);
         let kept = tail_of(&[b"sk-secret ", filler.as_bytes()]);
@@ -157,10 +146,7 @@ mod tests {
         let tail = StderrTail::default();
         tail.push(b"token sk-");
         tail.push(b"123\n");
-        assert_eq!(
-            tail.tail(|text| text.replace("sk-123", "***").into()),
-            "token ***\n"
-        );
+        assert_eq!(tail.tail(|text| text.replace("sk-123", "***").into()), "token ***\n");
     }
 
     #[tokio::test]

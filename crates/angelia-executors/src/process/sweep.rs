@@ -117,10 +117,7 @@ async fn end(handles: &[Handle], grace: Duration) -> Vec<Swept> {
     let mut stubborn = Vec::new();
     for handle in handles {
         if timeout_at(asked_until, handle.gone()).await.is_ok() {
-            ended.push(Swept {
-                pid: raw(handle.pid()),
-                fate: Fate::Terminated,
-            });
+            ended.push(Swept { pid: raw(handle.pid()), fate: Fate::Terminated });
         } else {
             stubborn.push(handle);
         }
@@ -132,10 +129,7 @@ async fn end(handles: &[Handle], grace: Duration) -> Vec<Swept> {
     for handle in stubborn {
         let gone = timeout_at(killed_until, handle.gone()).await.is_ok();
         let fate = if gone { Fate::Killed } else { Fate::Remains };
-        ended.push(Swept {
-            pid: raw(handle.pid()),
-            fate,
-        });
+        ended.push(Swept { pid: raw(handle.pid()), fate });
     }
     ended
 }
@@ -179,10 +173,7 @@ fn descendant(row: &Row, parent: &Handle) -> Option<Handle> {
 fn lineage(pid: Pid, table: &[Row]) -> Vec<Pid> {
     let mut line = vec![pid];
     let mut current = pid;
-    while let Some(parent) = table
-        .iter()
-        .find(|row| row.pid == current)
-        .and_then(|row| row.parent)
+    while let Some(parent) = table.iter().find(|row| row.pid == current).and_then(|row| row.parent)
     {
         if line.contains(&parent) {
             break;
@@ -205,23 +196,9 @@ mod tests {
     fn we_spare_our_ancestors_and_nobody_else() {
         let pid = |raw| Pid::from_raw(raw).unwrap();
         let start = os::start_time(getpid()).unwrap();
-        let row = |raw, parent| Row {
-            pid: pid(raw),
-            parent: Pid::from_raw(parent),
-            start,
-        };
-        let table = [
-            row(1, 0),
-            row(10, 1),
-            row(20, 10),
-            row(21, 10),
-            row(30, 20),
-            row(40, 30),
-        ];
-        assert_eq!(
-            lineage(pid(30), &table),
-            [pid(30), pid(20), pid(10), pid(1)]
-        );
+        let row = |raw, parent| Row { pid: pid(raw), parent: Pid::from_raw(parent), start };
+        let table = [row(1, 0), row(10, 1), row(20, 10), row(21, 10), row(30, 20), row(40, 30)];
+        assert_eq!(lineage(pid(30), &table), [pid(30), pid(20), pid(10), pid(1)]);
         assert_eq!(lineage(pid(99), &table), [pid(99)]);
         // A table that was read while pids changed hands may even be circular.
         let circle = [row(5, 6), row(6, 5)];
@@ -234,15 +211,9 @@ mod tests {
         let parent = Handle::open(rustix::process::getppid().unwrap()).unwrap();
         let us = *Handle::open(getpid()).unwrap().row();
         assert!(descendant(&us, &parent).is_some());
-        let recycled = Row {
-            start: parent.row().start,
-            ..us
-        };
+        let recycled = Row { start: parent.row().start, ..us };
         assert!(descendant(&recycled, &parent).is_none() || recycled == us);
-        let moved = Row {
-            parent: Some(getpid()),
-            ..us
-        };
+        let moved = Row { parent: Some(getpid()), ..us };
         assert!(descendant(&moved, &parent).is_none());
     }
 }

@@ -86,11 +86,7 @@ pub struct Ended {
 /// Dropping the future is the short cut: it kills at once, by [`Child`]'s drop.
 pub async fn terminate(mut child: Child, ladder: &Ladder, on_stdout: impl FnMut(&[u8])) -> Ended {
     let began = Instant::now();
-    let mut output = Output {
-        pipe: child.stdout.take(),
-        chunk: vec![0; CHUNK],
-        on_stdout,
-    };
+    let mut output = Output { pipe: child.stdout.take(), chunk: vec![0; CHUNK], on_stdout };
 
     let rung = climb(&mut child, ladder, &mut output).await;
     let closed = timeout(ladder.leak, async {
@@ -106,13 +102,7 @@ pub async fn terminate(mut child: Child, ladder: &Ladder, on_stdout: impl FnMut(
     ask(&mut child);
     let swept = sweep::sweep_agent(child.mark(), child.ledger(), ladder.sweep).await;
     child.signal_group(Signal::KILL);
-    let ended = Ended {
-        status: child.collect(),
-        rung,
-        leaked,
-        swept,
-        took: began.elapsed(),
-    };
+    let ended = Ended { status: child.collect(), rung, leaked, swept, took: began.elapsed() };
     tracing::debug!(pid = child.pid(), ?ended, "agent process ended");
     ended
 }

@@ -28,15 +28,9 @@ async fn an_interrupt_answers_every_question_and_then_cancels() {
     let heard = session.say_watched(&script, watch).await;
     assert_eq!(heard.ended.status, Status::Interrupted);
     let said = heard.deltas();
-    let (answer, cancel) = (
-        said.find("\"outcome\":\"cancelled\""),
-        said.find("session/cancel"),
-    );
+    let (answer, cancel) = (said.find("\"outcome\":\"cancelled\""), said.find("session/cancel"));
     assert!(answer.unwrap() < cancel.unwrap(), "{said}");
-    let withdrawn = heard
-        .emitted
-        .iter()
-        .any(|one| matches!(one, Emitted::Withdraw(_)));
+    let withdrawn = heard.emitted.iter().any(|one| matches!(one, Emitted::Withdraw(_)));
     assert!(withdrawn);
     session.close().await;
 }
@@ -62,9 +56,7 @@ async fn a_death_keeps_what_was_said_and_the_next_process_goes_on() {
         let lab = Lab::new();
         let spec = lab.spec(arguments);
         let mut session = lab.open_as(&spec, None).await;
-        let heard = session
-            .say("say half an ans\nstderr out of memory\ndie")
-            .await;
+        let heard = session.say("say half an ans\nstderr out of memory\ndie").await;
         assert_eq!(heard.deltas(), "half an ans");
         let failure = heard.failure();
         assert_eq!(failure.kind, FailureKind::Agent);

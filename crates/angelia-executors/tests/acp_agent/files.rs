@@ -12,10 +12,7 @@ async fn what_is_allowed_is_written_and_what_is_declined_is_not() {
     let lab = Lab::new();
     let mut session = lab.open().await;
     let path = lab.work().join("deep/new.txt");
-    let write = asks(
-        "fs/write_text_file",
-        json!({"path": path, "content": "by us"}),
-    );
+    let write = asks("fs/write_text_file", json!({"path": path, "content": "by us"}));
 
     let heard = decided(&mut session, &write, Verdict::Deny).await;
     assert!(answers(&heard)[0]["error"]["message"].is_string());
@@ -27,10 +24,7 @@ async fn what_is_allowed_is_written_and_what_is_declined_is_not() {
     assert_eq!(answers(&heard)[0]["result"], json!({}));
     assert_eq!(fs::read_to_string(&path).unwrap(), "by us");
 
-    let read = asks(
-        "fs/read_text_file",
-        json!({"path": path, "line": 1, "limit": 1}),
-    );
+    let read = asks("fs/read_text_file", json!({"path": path, "line": 1, "limit": 1}));
     let heard = session.say(&read).await;
     assert!(heard.asked().is_empty());
     assert_eq!(answers(&heard)[0]["result"]["content"], "by us");
@@ -61,17 +55,11 @@ async fn nothing_outside_is_touched_whatever_is_allowed() {
         let answer = &answers(&heard)[0];
         assert!(answer["error"]["code"].is_i64(), "{path:?}: {answer}");
         assert!(!answer.to_string().contains("s3cret"), "{answer}");
-        let write = asks(
-            "fs/write_text_file",
-            json!({"path": path, "content": "changed"}),
-        );
+        let write = asks("fs/write_text_file", json!({"path": path, "content": "changed"}));
         let heard = decided(&mut session, &write, Verdict::Once).await;
         assert!(answers(&heard)[0]["error"]["code"].is_i64(), "{path:?}");
     }
-    assert_eq!(
-        fs::read_to_string(outside.join("secret")).unwrap(),
-        "s3cret"
-    );
+    assert_eq!(fs::read_to_string(outside.join("secret")).unwrap(), "s3cret");
     session.close().await;
 }
 
@@ -86,10 +74,7 @@ async fn what_was_allowed_with_a_tool_is_written_without_asking_again() {
             "toolCall": {"toolCallId": "t", "kind": "edit", "title": "Change a.txt",
                 "locations": [{"path": path}]}}),
     );
-    let write = asks(
-        "fs/write_text_file",
-        json!({"path": path, "content": "once"}),
-    );
+    let write = asks("fs/write_text_file", json!({"path": path, "content": "once"}));
     let script = format!("{permission}{write}");
     let heard = decided(&mut session, &script, Verdict::Once).await;
     assert_eq!(heard.asked().len(), 1, "{heard:#?}");

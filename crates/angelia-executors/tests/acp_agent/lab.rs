@@ -21,17 +21,14 @@ pub(crate) struct Lab {
 
 impl Lab {
     pub(crate) fn new() -> Self {
-        Self {
-            place: Place::new(&acp::REGISTRATION),
-        }
+        Self { place: Place::new(&acp::REGISTRATION) }
     }
 
     pub(crate) fn spec(&self, arguments: &[&str]) -> SessionSpec {
         let mut spec = SessionSpec::new("acp", self.work());
         let program = programs::acp_fake().unwrap();
         spec.command = vec![program.to_str().unwrap().into()];
-        spec.command
-            .extend(arguments.iter().map(|word| (*word).into()));
+        spec.command.extend(arguments.iter().map(|word| (*word).into()));
         spec
     }
 
@@ -48,9 +45,7 @@ impl Lab {
         spec: &SessionSpec,
         native: Option<&NativeSessionId>,
     ) -> Session {
-        Session::open(&*self.place.executor, spec, native)
-            .await
-            .unwrap()
+        Session::open(&*self.place.executor, spec, native).await.unwrap()
     }
 }
 

@@ -6,9 +6,7 @@ use angelia_testkit::by_hand::Session;
 use crate::lab::Lab;
 
 async fn refused(lab: &Lab, spec: &SessionSpec) -> Failure {
-    let failure = Session::open(&*lab.place.executor, spec, None)
-        .await
-        .unwrap_err();
+    let failure = Session::open(&*lab.place.executor, spec, None).await.unwrap_err();
     assert!(failure.hint.is_some(), "{failure}");
     failure
 }
@@ -21,10 +19,7 @@ async fn what_is_no_agent_says_so() {
         (&["no-such-agent-anywhere"], FailureKind::Unavailable),
         (&["true"], FailureKind::Agent),
         (&["cat"], FailureKind::Agent),
-        (
-            &["sh", "-c", "echo 'cannot start' >&2; exit 1"],
-            FailureKind::Agent,
-        ),
+        (&["sh", "-c", "echo 'cannot start' >&2; exit 1"], FailureKind::Agent),
     ];
     for (command, kind) in table {
         let mut spec = lab.spec(&[]);
@@ -59,12 +54,7 @@ async fn a_missing_login_is_named_with_the_ways_to_log_in() {
 async fn a_model_is_chosen_where_there_is_one() {
     let lab = Lab::new();
     let mut spec = lab.spec(&[]);
-    for (wanted, found) in [
-        (None, "m"),
-        (Some("m"), "m"),
-        (Some("n"), "n"),
-        (Some("N"), "n"),
-    ] {
+    for (wanted, found) in [(None, "m"), (Some("m"), "m"), (Some("n"), "n"), (Some("N"), "n")] {
         spec.model = wanted.map(Into::into);
         let mut session = lab.open_as(&spec, None).await;
         let heard = session.say("say hello").await;
@@ -86,14 +76,9 @@ async fn what_cannot_be_kept_is_refused_and_images_are_left_out_with_a_word() {
     assert!(failure.message.contains("model mode"), "{failure}");
 
     let mut session = lab.open().await;
-    let image = Content::Image {
-        media_type: "image/png".into(),
-        data: (*b"x").into(),
-    };
+    let image = Content::Image { media_type: "image/png".into(), data: (*b"x").into() };
     let input = vec![image, Content::text("say hello")];
-    let heard = session
-        .turn(Origin::Owner, input, Box::new(|_, _| {}))
-        .await;
+    let heard = session.turn(Origin::Owner, input, Box::new(|_, _| {})).await;
     assert_eq!(heard.deltas(), "hello");
     assert_eq!(&*heard.notices()[0].code, "images_left_out");
     session.close().await;

@@ -33,10 +33,7 @@ async fn unknown_updates_and_nonsense_end_nothing() {
         _ => None,
     });
     let natives: Vec<&str> = natives.collect();
-    assert!(
-        natives.contains(&"brand_new") && natives.contains(&"_vendor/thing"),
-        "{natives:?}"
-    );
+    assert!(natives.contains(&"brand_new") && natives.contains(&"_vendor/thing"), "{natives:?}");
     let planned = heard.events().any(|event| {
         matches!(event, EventKind::Plan(plan) if plan.items[0].status == PlanStatus::Completed)
     });
@@ -80,9 +77,7 @@ async fn what_comes_behind_the_end_of_a_turn_is_nobodys() {
     let mut session = lab.open().await;
     // Its prompt is the third request.
     let end = says(&json!({"id": 2, "result": {"stopReason": "cancelled"}}));
-    let heard = session
-        .say(&format!("say before\n{end}say late\nsay later"))
-        .await;
+    let heard = session.say(&format!("say before\n{end}say late\nsay later")).await;
     assert_eq!(heard.deltas(), "before");
     assert_eq!(heard.ended.status, Status::Interrupted);
     let heard = session.say("say next").await;
@@ -110,9 +105,7 @@ async fn stop_reasons_and_errors_end_a_turn_each_in_its_way() {
         assert_eq!(heard.deltas(), "words");
         assert!(session.agent.is_usable(), "{script}");
     }
-    let heard = session
-        .say("stderr what really happened\n! -32603 Internal error")
-        .await;
+    let heard = session.say("stderr what really happened\n! -32603 Internal error").await;
     let hint = heard.failure().hint.as_deref().unwrap();
     assert!(!hint.is_empty());
     session.close().await;

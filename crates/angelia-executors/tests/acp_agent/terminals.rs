@@ -17,10 +17,7 @@ fn create(params: Value) -> String {
 }
 
 fn of(method: &str, number: usize) -> String {
-    asks(
-        &format!("terminal/{method}"),
-        json!({"terminalId": format!("term-{number}")}),
-    )
+    asks(&format!("terminal/{method}"), json!({"terminalId": format!("term-{number}")}))
 }
 
 #[tokio::test]
@@ -61,12 +58,7 @@ async fn output_is_bounded_and_a_program_can_be_stopped() {
     let lab = Lab::new();
     let mut session = lab.open().await;
     let flood = json!({"command": "yes", "args": ["0123456789"], "outputByteLimit": 100});
-    let script = [
-        create(flood),
-        of("kill", 1),
-        of("wait_for_exit", 1),
-        of("output", 1),
-    ];
+    let script = [create(flood), of("kill", 1), of("wait_for_exit", 1), of("output", 1)];
     let heard = decided(&mut session, &script.concat(), Verdict::Once).await;
     let answers = answers(&heard);
     assert!(answers[2]["result"]["signal"].is_string(), "{answers:#?}");
@@ -100,20 +92,13 @@ async fn no_program_runs_outside_or_too_many_at_once() {
     let lab = Lab::new();
     let mut session = lab.open().await;
     for cwd in ["/", "..", "/tmp"] {
-        let heard = session
-            .say(&create(json!({"command": "ls", "cwd": cwd})))
-            .await;
+        let heard = session.say(&create(json!({"command": "ls", "cwd": cwd}))).await;
         assert!(heard.asked().is_empty());
         assert!(answers(&heard)[0]["error"].is_object(), "{cwd}");
     }
-    let many: String = (0..33)
-        .map(|_| create(json!({"command": "sleep 60"})))
-        .collect();
+    let many: String = (0..33).map(|_| create(json!({"command": "sleep 60"}))).collect();
     let heard = decided(&mut session, &many, Verdict::Once).await;
-    let refused = answers(&heard)
-        .iter()
-        .filter(|answer| answer["error"].is_object())
-        .count();
+    let refused = answers(&heard).iter().filter(|answer| answer["error"].is_object()).count();
     assert_eq!(refused, 1);
     session.close().await;
 }
@@ -135,8 +120,7 @@ async fn lasting(lab: &Lab, session: &mut Session, name: &str) -> PathBuf {
 /// One that waits only for somebody to take note of its end has ended.
 fn is_alive(process: &Path) -> bool {
     let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 #[tokio::test]

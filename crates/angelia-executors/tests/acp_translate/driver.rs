@@ -85,10 +85,7 @@ impl Driver {
         let Some(translator) = &mut self.translator else {
             return;
         };
-        let mut step = Step {
-            line,
-            ..Step::default()
-        };
+        let mut step = Step { line, ..Step::default() };
         let was_in_turn = translator.in_turn();
         act(translator, &mut step);
         if was_in_turn || translator.in_turn() {
@@ -191,10 +188,7 @@ impl Driver {
                     ("session/new", Ok(result)) => self.open(&Opened::of(result), false),
                     ("session/load", Ok(result)) => {
                         let session = NativeSessionId::new("loaded");
-                        let opened = Opened {
-                            session: Some(session),
-                            ..Opened::of(result)
-                        };
+                        let opened = Opened { session: Some(session), ..Opened::of(result) };
                         self.open(&opened, true);
                     }
                     ("session/prompt", result) if number_of == self.prompt => {
@@ -265,9 +259,7 @@ fn spell_answer(answer: &Answer) -> String {
 pub(crate) fn spell(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
-        let place = step
-            .line
-            .map_or_else(|| "end".to_owned(), |line| line.to_string());
+        let place = step.line.map_or_else(|| "end".to_owned(), |line| line.to_string());
         let mut line = |what: &str| writeln!(text, "{place:>3} {what}").unwrap();
         for emitted in &step.emitted {
             line(&spell_emitted(emitted));

@@ -127,10 +127,7 @@ fn act() -> impl Strategy<Value = Act> {
 fn turn(translator: &mut Translator, acts: &[Act], place: &str) {
     let mut steps = Vec::new();
     let mut step = |act: &mut dyn FnMut(&mut Step)| {
-        let mut step = Step {
-            turn: (1, 1),
-            ..Step::default()
-        };
+        let mut step = Step { turn: (1, 1), ..Step::default() };
         act(&mut step);
         let is_over = step.ended.is_some();
         steps.push(step);
@@ -175,10 +172,7 @@ fn perform(translator: &mut Translator, act: &Act, step: &mut Step) {
         }
         Act::Decide(key, verdict) => {
             let decision = Decision::new(*verdict, "owner");
-            if translator
-                .decide(&key.to_string(), &decision, out)
-                .is_some()
-            {
+            if translator.decide(&key.to_string(), &decision, out).is_some() {
                 step.told.push(key.to_string());
             }
         }

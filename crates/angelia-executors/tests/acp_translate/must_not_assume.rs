@@ -44,13 +44,10 @@ fn a_tool_may_be_known_only_from_the_question() {
     let call = call.unwrap();
     assert_eq!(call.class, ToolClass::Execute);
     assert_eq!(&*call.title, "touch made.txt && echo ok");
-    let ask = steps
-        .iter()
-        .flat_map(|step| &step.emitted)
-        .find_map(|one| match one {
-            Emitted::Ask(ask) => Some(ask),
-            _ => None,
-        });
+    let ask = steps.iter().flat_map(|step| &step.emitted).find_map(|one| match one {
+        Emitted::Ask(ask) => Some(ask),
+        _ => None,
+    });
     let ask = ask.unwrap();
     assert_eq!(ask.subject.as_deref(), Some("touch made.txt && echo ok"));
     assert_eq!(ask.tool_id.as_ref(), Some(&call.id));
@@ -76,16 +73,8 @@ fn options_are_chosen_by_kind() {
             let steps = of_turn(name, turn);
             steps.iter().flat_map(|step| step.told.clone()).collect()
         };
-        assert!(
-            told(2).contains(&format!("\"optionId\":\"{once}\"")),
-            "{name}: {}",
-            told(2)
-        );
-        assert!(
-            told(3).contains(&format!("\"optionId\":\"{no}\"")),
-            "{name}: {}",
-            told(3)
-        );
+        assert!(told(2).contains(&format!("\"optionId\":\"{once}\"")), "{name}: {}", told(2));
+        assert!(told(3).contains(&format!("\"optionId\":\"{no}\"")), "{name}: {}", told(3));
         assert!(told(4).contains("cancelled"), "{name}: {}", told(4));
     }
 }
@@ -103,10 +92,7 @@ fn empty_pieces_say_nothing() {
 #[test]
 fn what_was_spent_is_found_where_each_agent_puts_it() {
     let gemini = of_turn("gemini-session", 2);
-    assert_eq!(
-        (usage(&gemini).input_tokens, usage(&gemini).output_tokens),
-        (20, 10)
-    );
+    assert_eq!((usage(&gemini).input_tokens, usage(&gemini).output_tokens), (20, 10));
     let opencode = of_turn("opencode-session", 1);
     assert_eq!(usage(&opencode).input_tokens, 10);
     assert_eq!(usage(&opencode).cost_usd, Some(0.0));
@@ -125,19 +111,13 @@ fn a_cancelled_turn_is_an_interrupted_one_and_what_comes_late_is_nobodys() {
         let ended = steps.iter().find_map(|step| step.ended.as_ref()).unwrap();
         assert_eq!(ended.status, Status::Interrupted, "{name}");
     }
-    let late = steps("claude-session")
-        .into_iter()
-        .find(|step| step.line == Some(71));
+    let late = steps("claude-session").into_iter().find(|step| step.line == Some(71));
     assert!(late.unwrap().emitted.is_empty());
 }
 
 #[test]
 fn a_missing_login_has_many_spellings() {
-    for (name, turn) in [
-        ("gemini-session", 6),
-        ("opencode-session", 6),
-        ("claude-noauth", 1),
-    ] {
+    for (name, turn) in [("gemini-session", 6), ("opencode-session", 6), ("claude-noauth", 1)] {
         let steps = of_turn(name, turn);
         let ended = steps.iter().find_map(|step| step.ended.as_ref()).unwrap();
         let failure = ended.status.failure().unwrap();

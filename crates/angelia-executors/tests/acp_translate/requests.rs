@@ -53,16 +53,10 @@ const PERMISSION: &str = "session/request_permission";
 fn reading_needs_no_asking_unless_it_is_forbidden() {
     let read = json!({"sessionId": "S", "path": "/workspace/a.txt"});
     let (answer, out) = request(&mut translator(|_| {}), 0, "fs/read_text_file", &read);
-    assert!(
-        matches!(answer, Answer::Do(Wish::Read { .. })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Answer::Do(Wish::Read { .. })), "{answer:?}");
     assert!(out.is_empty());
     let mut strict = translator(|context| {
-        context
-            .permissions
-            .disallowed
-            .push("read_text_file".parse().unwrap());
+        context.permissions.disallowed.push("read_text_file".parse().unwrap());
     });
     let (answer, _) = request(&mut strict, 0, "fs/read_text_file", &read);
     assert!(matches!(answer, Answer::Error(_)), "{answer:?}");
@@ -75,10 +69,7 @@ fn writing_is_an_edit_and_running_a_command() {
     let (answer, out) = request(&mut translator, 0, WRITE, &write);
     assert!(matches!(answer, Answer::Asked));
     let ask = asked(&out);
-    assert_eq!(
-        (ask.class, &*ask.tool_name),
-        (ToolClass::Edit, "write_text_file")
-    );
+    assert_eq!((ask.class, &*ask.tool_name), (ToolClass::Edit, "write_text_file"));
     assert_eq!(ask.subject.as_deref(), Some("/workspace/a.txt"));
     assert!(ask.detail.contains("new"), "{ask:?}");
 
@@ -86,18 +77,12 @@ fn writing_is_an_edit_and_running_a_command() {
     let (answer, out) = request(&mut translator, 1, "terminal/create", &run);
     assert!(matches!(answer, Answer::Asked));
     let ask = asked(&out);
-    assert_eq!(
-        (ask.class, &*ask.tool_name),
-        (ToolClass::Execute, "terminal")
-    );
+    assert_eq!((ask.class, &*ask.tool_name), (ToolClass::Execute, "terminal"));
     assert_eq!(ask.subject.as_deref(), Some("ls -l"));
 
     let yes = Decision::new(Verdict::Once, "owner");
     let done = translator.decide("0", &yes, &mut Vec::new());
-    assert!(
-        matches!(done, Some(Decided::Do(_, Wish::Write { .. }))),
-        "{done:?}"
-    );
+    assert!(matches!(done, Some(Decided::Do(_, Wish::Write { .. }))), "{done:?}");
     let no = Decision::new(Verdict::Deny, "owner").with_note("not today");
     let refused = translator.decide("1", &no, &mut Vec::new());
     assert!(matches!(refused, Some(Decided::Refuse(_, why)) if &*why == "not today"));
@@ -130,11 +115,7 @@ fn what_was_allowed_with_a_tool_is_done_without_asking_again() {
         let decision = Decision::new(verdict, "owner");
         translator.decide("0", &decision, &mut Vec::new());
         let (answer, _) = request(&mut translator, 1, WRITE, &write);
-        assert_eq!(
-            matches!(answer, Answer::Do(_)),
-            is_done,
-            "{verdict:?}: {answer:?}"
-        );
+        assert_eq!(matches!(answer, Answer::Do(_)), is_done, "{verdict:?}: {answer:?}");
         let other = json!({"path": "/workspace/b.txt", "content": "x"});
         let (answer, _) = request(&mut translator, 2, WRITE, &other);
         assert!(matches!(answer, Answer::Asked), "{answer:?}");
@@ -167,11 +148,7 @@ fn a_lasting_yes_is_not_given_for_a_single_one() {
             unreachable!("{verdict:?}");
         };
         let result: Value = serde_json::from_str(result.get()).unwrap();
-        assert_eq!(
-            result["outcome"]["optionId"].as_str(),
-            expected,
-            "{verdict:?} of {options}"
-        );
+        assert_eq!(result["outcome"]["optionId"].as_str(), expected, "{verdict:?} of {options}");
     }
 }
 
@@ -180,12 +157,7 @@ fn an_interrupt_takes_every_question_back() {
     let mut translator = translator(|_| {});
     let options = json!([{"optionId": "yes", "kind": "allow_once"}]);
     request(&mut translator, 0, PERMISSION, &permission(&options));
-    request(
-        &mut translator,
-        1,
-        WRITE,
-        &json!({"path": "b", "content": ""}),
-    );
+    request(&mut translator, 1, WRITE, &json!({"path": "b", "content": ""}));
     let mut out = Vec::new();
     let decided = translator.stop(&mut out);
     assert_eq!(decided.len(), 2);

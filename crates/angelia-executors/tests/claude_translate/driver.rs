@@ -23,33 +23,20 @@ pub(crate) struct Fixture {
 pub(crate) const VERSIONS: [&str; 2] = ["2.1.197", "2.1.325"];
 
 fn folder(version: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fixtures/claude")
-        .join(version)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude").join(version)
 }
 
 pub(crate) fn fixture(version: &'static str, name: &str) -> Fixture {
     let read = |end: &str| fs::read_to_string(folder(version).join(format!("{name}{end}")));
-    let lines = read(".ndjson")
-        .unwrap()
-        .lines()
-        .map(str::to_owned)
-        .collect();
+    let lines = read(".ndjson").unwrap().lines().map(str::to_owned).collect();
     let stdin = read(".stdin.ndjson").unwrap();
-    let stdin = stdin
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let stdin = stdin.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let messages = stdin.filter(|line| line["type"] == "user").enumerate();
     let messages = messages.map(|(number, line)| match line["uuid"].as_str() {
         Some(uuid) => uuid.to_owned(),
         None => format!("00000000-0000-4000-8000-{number:012}"),
     });
-    Fixture {
-        version,
-        name: name.to_owned(),
-        lines,
-        messages: messages.collect(),
-    }
+    Fixture { version, name: name.to_owned(), lines, messages: messages.collect() }
 }
 
 pub(crate) fn all() -> Vec<Fixture> {
@@ -112,17 +99,8 @@ pub(crate) fn drive(fixture: &Fixture, lines: &[String]) -> Vec<Step> {
     for (at, line) in lines.iter().enumerate() {
         let mut emitted = Vec::new();
         let signal = translator.line(line.as_bytes(), &mut emitted);
-        let step = Step {
-            line: Some(at + 1),
-            emitted,
-            signal,
-            turn,
-        };
-        let goes_on = || {
-            lines[at + 1..]
-                .iter()
-                .any(|line| line.contains(r#""subtype":"init""#))
-        };
+        let step = Step { line: Some(at + 1), emitted, signal, turn };
+        let goes_on = || lines[at + 1..].iter().any(|line| line.contains(r#""subtype":"init""#));
         if step.ended().is_some()
             && goes_on()
             && let Some(uuid) = messages.next()
@@ -134,12 +112,7 @@ pub(crate) fn drive(fixture: &Fixture, lines: &[String]) -> Vec<Step> {
     }
     let mut emitted = Vec::new();
     let signal = translator.end_of_output(&mut emitted);
-    steps.push(Step {
-        line: None,
-        emitted,
-        signal,
-        turn,
-    });
+    steps.push(Step { line: None, emitted, signal, turn });
     steps
 }
 
@@ -163,9 +136,7 @@ pub(crate) fn events(steps: &[Step]) -> impl Iterator<Item = &EventKind> {
 pub(crate) fn spell(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
-        let line = step
-            .line
-            .map_or_else(|| "eof".to_owned(), |line| line.to_string());
+        let line = step.line.map_or_else(|| "eof".to_owned(), |line| line.to_string());
         let emitted = step.emitted.iter().map(spell_emitted);
         for said in emitted.chain(step.signal.iter().map(spell_signal)) {
             writeln!(text, "{line:>3}  {said}").unwrap();

@@ -77,13 +77,7 @@ fn who_is_not_logged_in_is_told_how() {
         assert_eq!(ends.len(), 2, "the process takes further turns");
         let failure = ends[0].status.failure().unwrap();
         assert_eq!(&*failure.message, "Not logged in");
-        assert!(
-            failure
-                .hint
-                .as_deref()
-                .unwrap()
-                .contains("claude auth login")
-        );
+        assert!(failure.hint.as_deref().unwrap().contains("claude auth login"));
         assert_eq!(ends[0].text, None, "the CLI's complaint is no answer");
     }
 }
@@ -92,13 +86,7 @@ fn who_is_not_logged_in_is_told_how() {
 fn a_wrong_key_is_looked_for_in_the_profile() {
     for version in super::driver::VERSIONS {
         let steps = run(&fixture(version, "error_401_api_key"));
-        let hint = ends(&steps)[0]
-            .status
-            .failure()
-            .unwrap()
-            .hint
-            .clone()
-            .unwrap();
+        let hint = ends(&steps)[0].status.failure().unwrap().hint.clone().unwrap();
         assert!(hint.contains("`env:`"), "{hint}");
     }
 }
@@ -107,13 +95,7 @@ fn a_wrong_key_is_looked_for_in_the_profile() {
 fn an_exhausted_quota_says_when_it_opens() {
     let steps = run(&fixture("2.1.325", "error_subscription_limit"));
     let failure = ends(&steps)[0].status.failure().unwrap();
-    assert!(
-        failure
-            .hint
-            .as_deref()
-            .unwrap()
-            .contains("2027-01-15T08:00:00Z")
-    );
+    assert!(failure.hint.as_deref().unwrap().contains("2027-01-15T08:00:00Z"));
     let wait = failure.retry_after.unwrap().as_secs();
     assert!((60 * 86_400..61 * 86_400).contains(&wait), "{wait}");
     // The older version's lines carry no time to count from.
@@ -146,9 +128,7 @@ fn refused_twice(source: &str) -> (Vec<bool>, Ended) {
     let mut say = |line: &Value| translator.line(line.to_string().as_bytes(), &mut out);
     say(&json!({"type": "system", "subtype": "init", "session_id": "s", "apiKeySource": source}));
     let attempts = [1, 2, 3].map(retry);
-    let attempts = attempts
-        .iter()
-        .map(|line| matches!(say(line), Some(Signal::InVain)));
+    let attempts = attempts.iter().map(|line| matches!(say(line), Some(Signal::InVain)));
     let attempts = attempts.collect();
     let interrupted = json!({"type": "result", "subtype": "error_during_execution",
         "is_error": true, "terminal_reason": "aborted_streaming", "session_id": "s"});

@@ -59,12 +59,7 @@ fn lines_to_cut(version: &str) -> Vec<(String, String)> {
     let mut shortest: BTreeMap<String, String> = BTreeMap::new();
     let mut lines = Vec::new();
     for fixture in all().iter().filter(|fixture| fixture.version == version) {
-        lines.extend(
-            fixture
-                .lines
-                .last()
-                .map(|last| (place(fixture), last.clone())),
-        );
+        lines.extend(fixture.lines.last().map(|last| (place(fixture), last.clone())));
         for line in &fixture.lines {
             let Ok(json) = serde_json::from_str::<Value>(line) else {
                 continue;
@@ -118,9 +113,7 @@ fn the_order_of_keys_means_nothing() {
                 .map(|line| line.split(" input=").next().unwrap())
                 .map(|line| line.split(" (").next().unwrap())
                 .map(|line| line.split(": {").next().unwrap().to_owned());
-            lines
-                .filter(|line| !line.contains("=> asked mcp"))
-                .collect::<Vec<_>>()
+            lines.filter(|line| !line.contains("=> asked mcp")).collect::<Vec<_>>()
         };
         assert_eq!(plain(&straight), plain(&reversed), "{}", place(&fixture));
     }
@@ -210,11 +203,7 @@ proptest! {
 }
 
 fn lines() -> &'static [String] {
-    static LINES: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
-        all()
-            .into_iter()
-            .flat_map(|fixture| fixture.lines)
-            .collect()
-    });
+    static LINES: std::sync::LazyLock<Vec<String>> =
+        std::sync::LazyLock::new(|| all().into_iter().flat_map(|fixture| fixture.lines).collect());
     &LINES
 }

@@ -18,15 +18,10 @@ fn line(value: &Value) -> Vec<u8> {
 #[test]
 fn p01_a_line_need_not_start_with_its_type() {
     let fixture = fixture(NEW, "two_turns_partials_replay");
-    let results: Vec<&String> = (fixture.lines.iter())
-        .filter(|line| line.contains(r#""type":"result""#))
-        .collect();
+    let results: Vec<&String> =
+        (fixture.lines.iter()).filter(|line| line.contains(r#""type":"result""#)).collect();
     assert_eq!(results.len(), 2);
-    assert!(
-        results
-            .iter()
-            .all(|line| line.starts_with(r#"{"duration_api_ms""#))
-    );
+    assert!(results.iter().all(|line| line.starts_with(r#"{"duration_api_ms""#)));
     assert_eq!(ends(&run(&fixture)).len(), 2);
 }
 
@@ -52,25 +47,14 @@ fn p02_message_stop_may_abandon_what_was_shown() {
 
 #[test]
 fn p03_one_message_may_give_several_results() {
-    for name in [
-        "subagent_partials",
-        "perm_subagent",
-        "background_task_autonomous_turn",
-    ] {
+    for name in ["subagent_partials", "perm_subagent", "background_task_autonomous_turn"] {
         let fixture = fixture(NEW, name);
-        let results = fixture
-            .lines
-            .iter()
-            .filter(|line| line.contains(r#""type":"result""#));
+        let results = fixture.lines.iter().filter(|line| line.contains(r#""type":"result""#));
         assert_eq!(results.count(), 2);
         let steps = run(&fixture);
         let ends = ends(&steps);
         assert_eq!(ends.len(), 1, "{name}");
-        assert_eq!(
-            ends[0].text.as_deref(),
-            Some("Hello from the fake model."),
-            "the last one's"
-        );
+        assert_eq!(ends[0].text.as_deref(), Some("Hello from the fake model."), "the last one's");
         let started = events(&steps).filter(|kind| matches!(kind, EventKind::Started(_)));
         assert_eq!(started.count(), 1, "{name}");
     }
@@ -80,16 +64,10 @@ fn p03_one_message_may_give_several_results() {
 fn p04_the_result_need_not_be_the_last_line() {
     let fixture = fixture(NEW, "duplicate_message_uuid");
     let steps = run(&fixture);
-    let end = steps
-        .iter()
-        .position(|step| step.ended().is_some())
-        .unwrap();
+    let end = steps.iter().position(|step| step.ended().is_some()).unwrap();
     let rest = &steps[end + 1..];
     assert!(rest.len() > 2, "lines follow");
-    assert!(
-        rest.iter()
-            .all(|step| step.emitted.is_empty() && step.signal.is_none())
-    );
+    assert!(rest.iter().all(|step| step.emitted.is_empty() && step.signal.is_none()));
     // What a background agent does behind the first result belongs to the turn.
     let steps = run(&super::driver::fixture(NEW, "perm_subagent"));
     let spelled = spell(&steps);
@@ -103,11 +81,7 @@ fn p05_a_resumed_conversation_need_not_take_a_new_prompt() {
     let steps = run(&fixture(NEW, "resume_changed_system_prompt"));
     let resumed = events(&steps).any(|kind| matches!(kind, EventKind::Started(it) if it.resumed));
     assert!(resumed);
-    assert!(
-        ends(&steps)
-            .iter()
-            .all(|ended| ended.status == Status::Completed)
-    );
+    assert!(ends(&steps).iter().all(|ended| ended.status == Status::Completed));
 }
 
 #[test]
@@ -115,9 +89,7 @@ fn p06_swapped_servers_change_nothing_about_a_turn() {
     let fixture = fixture(NEW, "mcp_set_servers_swap");
     let steps = run(&fixture);
     assert_eq!(ends(&steps).len(), fixture.messages.len());
-    let answers = steps
-        .iter()
-        .filter(|step| matches!(step.signal, Some(Signal::Answered { .. })));
+    let answers = steps.iter().filter(|step| matches!(step.signal, Some(Signal::Answered { .. })));
     assert!(answers.count() > 3);
 }
 
@@ -156,10 +128,7 @@ fn p09_a_command_is_a_turn_like_any_other() {
     let steps = run(&fixture(NEW, "slash_clear"));
     let ends = ends(&steps);
     assert_eq!(ends.len(), 3);
-    assert_eq!(
-        (&ends[1].status, &ends[1].text),
-        (&Status::Completed, &None)
-    );
+    assert_eq!((&ends[1].status, &ends[1].text), (&Status::Completed, &None));
 }
 
 #[test]
@@ -168,10 +137,7 @@ fn p10_a_message_may_get_no_result_at_all() {
     translator.begin_turn("u");
     let mut out = Vec::new();
     let status = json!({"type": "system", "subtype": "status", "status": null});
-    assert!(
-        translator.line(&line(&status), &mut out).is_none(),
-        "a clock must ring, not we"
-    );
+    assert!(translator.line(&line(&status), &mut out).is_none(), "a clock must ring, not we");
     let Some(Signal::Ended(ended)) = translator.end_of_output(&mut out) else {
         panic!("{out:?}");
     };
@@ -197,10 +163,7 @@ fn p11_init_need_not_be_the_first_line() {
     let init = json!({"type": "system", "subtype": "init", "session_id": "s", "model": "m",
         "user_message_uuids": ["u"]});
     translator.line(&line(&init), &mut out);
-    assert!(matches!(
-        out.last(),
-        Some(Emitted::Event(EventKind::Started(_)))
-    ));
+    assert!(matches!(out.last(), Some(Emitted::Event(EventKind::Started(_)))));
 }
 
 #[test]
@@ -213,16 +176,10 @@ fn p12_a_running_task_holds_the_process_but_not_the_answer() {
         assert!(translator.line(line.as_bytes(), &mut out).is_none());
     }
     assert!(translator.in_background());
-    assert_eq!(
-        translator.running_tasks().collect::<Vec<_>>(),
-        ["bdgimzj1a"]
-    );
+    assert_eq!(translator.running_tasks().collect::<Vec<_>>(), ["bdgimzj1a"]);
     let ended = translator.end_background(&mut out);
     assert_eq!(ended.status, Status::Completed);
-    assert_eq!(
-        ended.text.as_deref(),
-        Some("Tool finished; is_error=False.")
-    );
+    assert_eq!(ended.text.as_deref(), Some("Tool finished; is_error=False."));
     assert!(!translator.in_background());
 }
 
@@ -251,19 +208,10 @@ fn p13_totals_may_go_on_from_an_earlier_process() {
 #[test]
 fn p14_types_are_not_a_closed_set() {
     let cases = [
-        (
-            json!({"type": "tool_progress", "tool_use_id": "t-heartbeat-0"}),
-            "tool_progress",
-        ),
-        (
-            json!({"type": "system", "subtype": "brand_new", "x": 1}),
-            "system/brand_new",
-        ),
+        (json!({"type": "tool_progress", "tool_use_id": "t-heartbeat-0"}), "tool_progress"),
+        (json!({"type": "system", "subtype": "brand_new", "x": 1}), "system/brand_new"),
         (json!({"type": "brand_new", "subtype": "y"}), "brand_new/y"),
-        (
-            json!({"type": "stream_event", "event": {"type": "new_event"}}),
-            "stream_event/new_event",
-        ),
+        (json!({"type": "stream_event", "event": {"type": "new_event"}}), "stream_event/new_event"),
         (json!({"type": "system", "subtype": 5}), "system/unknown"),
         (json!({"type": "stream_event", "event": 7}), "stream_event"),
         (json!({"no": "type"}), "unknown"),
@@ -318,11 +266,6 @@ fn text_behind_a_settled_block_is_a_block_of_its_own() {
         .collect();
     assert_eq!(
         texts,
-        [
-            (0, false, "fir"),
-            (0, true, "first"),
-            (1, false, "late"),
-            (1, true, "late")
-        ]
+        [(0, false, "fir"), (0, true, "first"), (1, false, "late"), (1, true, "late")]
     );
 }

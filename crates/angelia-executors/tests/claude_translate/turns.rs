@@ -17,10 +17,7 @@ struct Process {
 
 impl Process {
     fn new() -> Self {
-        Self {
-            translator: translator(false),
-            out: Vec::new(),
-        }
+        Self { translator: translator(false), out: Vec::new() }
     }
 
     fn begin(&mut self, uuid: &str) {
@@ -29,8 +26,7 @@ impl Process {
     }
 
     fn say(&mut self, value: &Value) -> Option<Signal> {
-        self.translator
-            .line(value.to_string().as_bytes(), &mut self.out)
+        self.translator.line(value.to_string().as_bytes(), &mut self.out)
     }
 
     fn quiet(&mut self, values: &[Value]) {
@@ -99,9 +95,7 @@ fn report(text: &str) -> Value {
 
 fn task(subtype: &str, id: &str, more: &Value) -> Value {
     let mut line = json!({"type": "system", "subtype": subtype, "task_id": id});
-    line.as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     line
 }
 
@@ -112,45 +106,20 @@ fn a_report_that_runs_when_we_come_is_not_our_answer() {
     process.begin("u1");
     process.quiet(&[init(), text("m1", "a task ended"), report("a task ended")]);
     process.quiet(&[init(), text("m2", "hello")]);
-    assert_eq!(
-        process.ends(&result("hello")).text.as_deref(),
-        Some("hello")
-    );
+    assert_eq!(process.ends(&result("hello")).text.as_deref(), Some("hello"));
     assert_eq!(process.shown(), "hello");
-    assert_eq!(
-        process.count(|kind| matches!(kind, EventKind::Started(_))),
-        1
-    );
+    assert_eq!(process.count(|kind| matches!(kind, EventKind::Started(_))), 1);
 }
 
 #[test]
 fn while_our_message_waits_lines_without_its_uuid_are_not_ours() {
     let mut process = Process::new();
     process.begin("u1");
-    process.quiet(&[
-        lifecycle("u1", "queued"),
-        init(),
-        text("m1", "a report"),
-        report("a report"),
-    ]);
-    assert_eq!(
-        process.count(|kind| matches!(kind, EventKind::Block { .. })),
-        0
-    );
-    assert_eq!(
-        process.count(|kind| matches!(kind, EventKind::Started(_))),
-        0
-    );
-    assert_eq!(
-        process.count(|kind| matches!(kind, EventKind::Native { .. })),
-        2,
-        "kept"
-    );
-    process.quiet(&[
-        lifecycle("u1", "started"),
-        init_for("u1"),
-        text("m2", "hello"),
-    ]);
+    process.quiet(&[lifecycle("u1", "queued"), init(), text("m1", "a report"), report("a report")]);
+    assert_eq!(process.count(|kind| matches!(kind, EventKind::Block { .. })), 0);
+    assert_eq!(process.count(|kind| matches!(kind, EventKind::Started(_))), 0);
+    assert_eq!(process.count(|kind| matches!(kind, EventKind::Native { .. })), 2, "kept");
+    process.quiet(&[lifecycle("u1", "started"), init_for("u1"), text("m2", "hello")]);
     process.ends(&result_for("u1", "hello"));
     assert_eq!(process.shown(), "hello");
 }
@@ -164,12 +133,7 @@ fn a_turn_of_its_own_between_ours_is_told_apart() {
     process.quiet(&[init(), text("m1", "by itself")]);
     assert!(process.translator.is_busy_elsewhere());
     process.begin("u2");
-    process.quiet(&[
-        text("m1", "more by itself"),
-        report("by itself"),
-        init(),
-        text("m2", "two"),
-    ]);
+    process.quiet(&[text("m1", "more by itself"), report("by itself"), init(), text("m2", "two")]);
     process.ends(&result("two"));
     assert_eq!(process.shown(), "two");
 }
@@ -183,10 +147,7 @@ fn a_message_taken_into_a_running_turn_gets_its_result() {
         "message": {"role": "user", "content": "hi"}});
     process.quiet(&[replay, text("m1", "both")]);
     assert_eq!(process.ends(&report("both")).text.as_deref(), Some("both"));
-    assert_eq!(
-        process.count(|kind| matches!(kind, EventKind::Started(_))),
-        1
-    );
+    assert_eq!(process.count(|kind| matches!(kind, EventKind::Started(_))), 1);
 }
 
 #[test]
@@ -197,10 +158,7 @@ fn the_result_of_a_message_we_gave_up_is_not_the_next_ones() {
     process.begin("u2");
     process.quiet(&[text("m1", "mind"), result_for("u1", "never mind")]);
     process.quiet(&[init_for("u2"), text("m2", "two")]);
-    assert_eq!(
-        process.ends(&result_for("u2", "two")).text.as_deref(),
-        Some("two")
-    );
+    assert_eq!(process.ends(&result_for("u2", "two")).text.as_deref(), Some("two"));
     assert_eq!(process.shown(), "two");
 }
 
@@ -219,20 +177,13 @@ fn a_message_that_never_ran_ends_its_turn() {
     let mut process = Process::new();
     process.begin("u1");
     process.quiet(&[lifecycle("u1", "queued")]);
-    assert_eq!(
-        process.ends(&lifecycle("u1", "cancelled")).status,
-        Status::Interrupted
-    );
+    assert_eq!(process.ends(&lifecycle("u1", "cancelled")).status, Status::Interrupted);
     process.begin("u2");
     let ended = process.ends(&lifecycle("u2", "discarded"));
     assert_eq!(ended.status.failure().unwrap().kind, FailureKind::Agent);
     // Once it runs, only its result ends it.
     process.begin("u3");
-    process.quiet(&[
-        lifecycle("u3", "started"),
-        init_for("u3"),
-        lifecycle("u3", "cancelled"),
-    ]);
+    process.quiet(&[lifecycle("u3", "started"), init_for("u3"), lifecycle("u3", "cancelled")]);
     process.ends(&result_for("u3", "x"));
 }
 
@@ -246,23 +197,10 @@ fn several_tasks_are_waited_for_and_the_last_words_count() {
     }
     process.quiet(&[result("launched")]);
     let activity = Emitted::Activity(Activity::Background);
-    assert!(
-        process
-            .out
-            .iter()
-            .any(|it| format!("{it:?}") == format!("{activity:?}"))
-    );
+    assert!(process.out.iter().any(|it| format!("{it:?}") == format!("{activity:?}")));
     let done = json!({"status": "completed"});
-    process.quiet(&[
-        task("task_notification", "b1", &done),
-        init(),
-        report("one done"),
-    ]);
-    process.quiet(&[
-        task("task_notification", "b2", &done),
-        init(),
-        text("m", "all done"),
-    ]);
+    process.quiet(&[task("task_notification", "b1", &done), init(), report("one done")]);
+    process.quiet(&[task("task_notification", "b2", &done), init(), text("m", "all done")]);
     assert_eq!(process.ends(&report("")).text.as_deref(), Some("one done"));
 }
 
@@ -272,16 +210,8 @@ fn a_report_within_the_turn_is_not_waited_for_again() {
     process.begin("u1");
     let requesting = json!({"type": "system", "subtype": "status", "status": "requesting"});
     process.quiet(&[init(), requesting.clone()]);
-    process.quiet(&[task(
-        "task_started",
-        "b1",
-        &json!({"is_backgrounded": true}),
-    )]);
-    process.quiet(&[task(
-        "task_notification",
-        "b1",
-        &json!({"status": "completed"}),
-    )]);
+    process.quiet(&[task("task_started", "b1", &json!({"is_backgrounded": true}))]);
+    process.quiet(&[task("task_notification", "b1", &json!({"status": "completed"}))]);
     process.quiet(&[requesting]);
     process.ends(&result("told already"));
 }
@@ -290,17 +220,9 @@ fn a_report_within_the_turn_is_not_waited_for_again() {
 fn a_stopped_task_owes_no_report() {
     let mut process = Process::new();
     process.begin("u1");
-    process.quiet(&[
-        init(),
-        task("task_started", "b1", &json!({})),
-        result("launched"),
-    ]);
+    process.quiet(&[init(), task("task_started", "b1", &json!({})), result("launched")]);
     assert!(process.translator.in_background());
-    let ended = process.ends(&task(
-        "task_notification",
-        "b1",
-        &json!({"status": "stopped"}),
-    ));
+    let ended = process.ends(&task("task_notification", "b1", &json!({"status": "stopped"})));
     assert_eq!(ended.text.as_deref(), Some("launched"));
 }
 
@@ -308,15 +230,8 @@ fn a_stopped_task_owes_no_report() {
 fn a_failed_report_does_not_take_the_answer_back() {
     let mut process = Process::new();
     process.begin("u1");
-    process.quiet(&[
-        init(),
-        task("task_started", "b1", &json!({})),
-        result("launched"),
-    ]);
-    process.quiet(&[
-        task("task_notification", "b1", &json!({"status": "failed"})),
-        init(),
-    ]);
+    process.quiet(&[init(), task("task_started", "b1", &json!({})), result("launched")]);
+    process.quiet(&[task("task_notification", "b1", &json!({"status": "failed"})), init()]);
     let failed = json!({"type": "result", "subtype": "success", "is_error": true,
         "result": "API Error", "origin": {"kind": "task-notification"}});
     let ended = process.ends(&failed);
@@ -330,15 +245,8 @@ fn a_failed_report_does_not_take_the_answer_back() {
 fn an_interrupt_in_the_background_keeps_the_text() {
     let mut process = Process::new();
     process.begin("u1");
-    process.quiet(&[
-        init(),
-        task("task_started", "b1", &json!({})),
-        result("launched"),
-    ]);
-    process.quiet(&[
-        task("task_notification", "b1", &json!({"status": "completed"})),
-        init(),
-    ]);
+    process.quiet(&[init(), task("task_started", "b1", &json!({})), result("launched")]);
+    process.quiet(&[task("task_notification", "b1", &json!({"status": "completed"})), init()]);
     let aborted = json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
         "terminal_reason": "aborted_streaming", "errors": ["[ede_diagnostic] x"]});
     let ended = process.ends(&aborted);
@@ -350,19 +258,12 @@ fn an_interrupt_in_the_background_keeps_the_text() {
 fn a_process_that_dies_in_the_background_leaves_the_answer() {
     let mut process = Process::new();
     process.begin("u1");
-    process.quiet(&[
-        init(),
-        task("task_started", "b1", &json!({})),
-        result("launched"),
-    ]);
+    process.quiet(&[init(), task("task_started", "b1", &json!({})), result("launched")]);
     let Some(Signal::Ended(ended)) = process.translator.end_of_output(&mut process.out) else {
         panic!("not ended");
     };
     assert_eq!(ended.status, Status::Completed);
-    assert!(
-        process.translator.end_of_output(&mut process.out).is_none(),
-        "once"
-    );
+    assert!(process.translator.end_of_output(&mut process.out).is_none(), "once");
 }
 
 #[test]
@@ -431,13 +332,7 @@ fn approvals_are_answered_once_also_between_turns() {
     let cancel = json!({"type": "control_cancel_request", "request_id": "r1"});
     process.out.clear();
     process.quiet(&[cancel]);
-    assert!(
-        !process
-            .out
-            .iter()
-            .any(|it| matches!(it, Emitted::Withdraw(_))),
-        "answered already"
-    );
+    assert!(!process.out.iter().any(|it| matches!(it, Emitted::Withdraw(_))), "answered already");
 }
 
 #[test]
@@ -452,33 +347,15 @@ fn words_that_come_too_late_for_the_turn_still_belong_to_it() {
     // Too late: a turn of its own, and the last words count.
     process.begin("u2");
     process.translator.steered("s2");
-    process.quiet(&[
-        init_for("u2"),
-        lifecycle("s2", "queued"),
-        result_for("u2", "first"),
-    ]);
+    process.quiet(&[init_for("u2"), lifecycle("s2", "queued"), result_for("u2", "first")]);
     assert!(!process.translator.in_background());
-    process.quiet(&[
-        lifecycle("s2", "started"),
-        init_for("s2"),
-        text("m", "second"),
-    ]);
-    assert_eq!(
-        process.ends(&result_for("s2", "second")).text.as_deref(),
-        Some("second")
-    );
+    process.quiet(&[lifecycle("s2", "started"), init_for("s2"), text("m", "second")]);
+    assert_eq!(process.ends(&result_for("s2", "second")).text.as_deref(), Some("second"));
     // Dropped: nothing more comes.
     process.begin("u3");
     process.translator.steered("s3");
-    process.quiet(&[
-        init_for("u3"),
-        lifecycle("s3", "queued"),
-        result_for("u3", "only"),
-    ]);
-    assert_eq!(
-        process.ends(&lifecycle("s3", "cancelled")).text.as_deref(),
-        Some("only")
-    );
+    process.quiet(&[init_for("u3"), lifecycle("s3", "queued"), result_for("u3", "only")]);
+    assert_eq!(process.ends(&lifecycle("s3", "cancelled")).text.as_deref(), Some("only"));
 }
 
 #[test]
@@ -491,9 +368,7 @@ fn the_model_that_answers_is_part_of_the_prefix() {
             json!({"type": "result", "subtype": "success", "is_error": false, "result": "ok",
                 "session_id": "s", "usage": {}, "total_cost_usd": 0}),
         ] {
-            process
-                .translator
-                .line(line.to_string().as_bytes(), &mut process.out);
+            process.translator.line(line.to_string().as_bytes(), &mut process.out);
         }
         let used = process.out.iter().find_map(|emitted| match emitted {
             Emitted::Event(EventKind::Usage(usage)) => usage.prefix_sha256.clone(),

@@ -7,9 +7,7 @@ use super::{
 
 #[test]
 fn of_every_recording() {
-    let told = all()
-        .iter()
-        .map(|fixture| (&fixture.name, told(&fixture.name)));
+    let told = all().iter().map(|fixture| (&fixture.name, told(&fixture.name)));
     insta::assert_snapshot!(table(told));
 }
 

@@ -25,9 +25,7 @@ use super::recorded::{self, Fixture, Line};
 pub(crate) const VERSION: &str = "0.166.0";
 
 pub(crate) fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fixtures/codex")
-        .join(VERSION)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/codex").join(VERSION)
 }
 
 pub(crate) fn fixture(name: &str) -> Fixture {
@@ -217,9 +215,7 @@ impl Driver {
                 let at = (self.threads.iter()).position(|one| one.translator.is_for(&route));
                 let Some(at) = at else { return };
                 self.step(Some(line), at, |thread, step| {
-                    let answer = thread
-                        .translator
-                        .request(&id, &method, params, &mut step.emitted);
+                    let answer = thread.translator.request(&id, &method, params, &mut step.emitted);
                     if let Answer::Tool(tool) = &answer {
                         let waiting = Waiting::Tool(tool.clone());
                         thread.asked.insert(id.to_string(), waiting);
@@ -260,12 +256,7 @@ impl Driver {
             thread.starting = None;
             match (result, Message::parse(msg)) {
                 (Some(result), _) => thread.translator.turn_accepted(result, &mut step.emitted),
-                (
-                    None,
-                    Some(Message::Response {
-                        result: Err(error), ..
-                    }),
-                ) => {
+                (None, Some(Message::Response { result: Err(error), .. })) => {
                     let ended = thread.translator.turn_refused(&error, &mut step.emitted);
                     step.ended = Some(ended);
                 }
@@ -297,15 +288,10 @@ fn decision(ask: &ApprovalRequest, result: &Value) -> Option<Decision> {
     };
     let mut decision = Decision::new(verdict, "owner");
     if let ApprovalKind::Question(questions) = &ask.kind {
-        let given = result["answers"]
-            .as_object()
-            .or(result["content"].as_object());
+        let given = result["answers"].as_object().or(result["content"].as_object());
         for (question, given) in questions.iter().zip(given.into_iter().flatten()) {
             let answer = given.1["answers"][0].as_str().or(given.1.as_str()).unwrap();
-            decision.answers.push(Given {
-                question: question.text.clone(),
-                answer: answer.into(),
-            });
+            decision.answers.push(Given { question: question.text.clone(), answer: answer.into() });
         }
     }
     Some(decision)
@@ -313,11 +299,7 @@ fn decision(ask: &ApprovalRequest, result: &Value) -> Option<Decision> {
 
 /// Feeds the lines. The connection ends behind them.
 pub(crate) fn drive(lines: &[Line]) -> Vec<Step> {
-    let mut driver = Driver {
-        threads: Vec::new(),
-        opening: HashMap::new(),
-        steps: Vec::new(),
-    };
+    let mut driver = Driver { threads: Vec::new(), opening: HashMap::new(), steps: Vec::new() };
     for (at, line) in lines.iter().enumerate() {
         if line.out {
             driver.server(at + 1, &line.msg);
@@ -339,10 +321,7 @@ pub(crate) fn run(name: &str) -> Vec<Step> {
 }
 
 pub(crate) fn ends(steps: &[Step]) -> Vec<&Ended> {
-    steps
-        .iter()
-        .filter_map(|step| step.ended.as_ref())
-        .collect()
+    steps.iter().filter_map(|step| step.ended.as_ref()).collect()
 }
 
 pub(crate) fn request_id(text: &str) -> RequestId {

@@ -29,11 +29,7 @@ fn kinds_and_hints() {
         ("fail-429", RateLimited, None),
         ("fail-429-retryafter", RateLimited, None),
         ("fail-429-quota", RateLimited, Some("add credit")),
-        (
-            "fail-429-usagelimit",
-            RateLimited,
-            Some("resets at 2026-11-16T03:33:00Z"),
-        ),
+        ("fail-429-usagelimit", RateLimited, Some("resets at 2026-11-16T03:33:00Z")),
         ("fail-500", Unavailable, Some("try again")),
         ("fail-503-overloaded", Unavailable, Some("try again")),
         ("fail-cut-stream", Unavailable, Some("network")),
@@ -49,11 +45,7 @@ fn kinds_and_hints() {
         ("auth-openai-notloggedin", Auth, Some("codex login")),
         ("auth-openai-apikey-401", Auth, Some("codex login")),
         ("auth-chatgpt-expired-token", Auth, Some("codex login")),
-        (
-            "auth-chatgpt-401-refresh-expired",
-            Auth,
-            Some("codex login"),
-        ),
+        ("auth-chatgpt-401-refresh-expired", Auth, Some("codex login")),
         ("auth-chatgpt-401-refresh-reused", Auth, Some("codex login")),
     ];
     for (name, kind, hint) in cases {
@@ -66,10 +58,7 @@ fn kinds_and_hints() {
 
 #[test]
 fn waiting_times_are_told() {
-    assert_eq!(
-        failure("fail-429-usagelimit").retry_after,
-        Some(Duration::from_secs(34147))
-    );
+    assert_eq!(failure("fail-429-usagelimit").retry_after, Some(Duration::from_secs(34147)));
     assert_eq!(
         failure("fail-response-failed-ratelimit").retry_after,
         Some(Duration::from_millis(1500))
@@ -106,10 +95,7 @@ fn retries_are_a_status_with_a_hint_at_the_first() {
     assert_eq!(notices.len(), 5);
     let hinted = notices.iter().filter(|text| text.contains("check the key"));
     assert_eq!(hinted.count(), 1);
-    assert!(
-        notices[0].contains("check the key") && notices[0].contains("1/5"),
-        "{notices:?}"
-    );
+    assert!(notices[0].contains("check the key") && notices[0].contains("1/5"), "{notices:?}");
     let activities = (steps.iter().flat_map(|step| &step.emitted))
         .filter(|emitted| matches!(emitted, Emitted::Activity(Activity::Retrying)));
     assert_eq!(activities.count(), 1, "it is one waiting");

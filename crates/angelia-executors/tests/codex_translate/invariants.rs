@@ -34,11 +34,7 @@ fn check(steps: &[Step], place: &str) {
 fn part(step: &Step) -> Part<'_> {
     Part {
         emitted: &step.emitted,
-        answered: step
-            .reply
-            .iter()
-            .map(|reply| reply.id.to_string())
-            .collect(),
+        answered: step.reply.iter().map(|reply| reply.id.to_string()).collect(),
         ended: step.ended.is_some(),
     }
 }
@@ -64,14 +60,7 @@ fn recordings_without_any_one_line_keep_them() {
 
 #[test]
 fn the_order_of_keys_means_nothing() {
-    let signs = [
-        "input=",
-        " (",
-        "permissions ",
-        "{\"permissions\"",
-        "asked for: ",
-        "with: ",
-    ];
+    let signs = ["input=", " (", "permissions ", "{\"permissions\"", "asked for: ", "with: "];
     recorded::whatever_order_of_keys(all(), &signs, |lines| spell(&drive(lines)));
 }
 
@@ -104,9 +93,8 @@ fn messages() -> &'static [Value] {
         let mut all_of_them = Vec::new();
         for fixture in all() {
             let said = fixture.lines.iter().filter(|line| line.out);
-            let said: Vec<Value> = said
-                .map(|line| serde_json::from_str(&line.msg).unwrap())
-                .collect();
+            let said: Vec<Value> =
+                said.map(|line| serde_json::from_str(&line.msg).unwrap()).collect();
             let mut names: HashMap<String, String> = HashMap::new();
             for message in &said {
                 let thread = message["params"]["threadId"].as_str();
@@ -117,15 +105,10 @@ fn messages() -> &'static [Value] {
                 }
                 if let Some(turn) = turn {
                     let number = names.len() % 3;
-                    names
-                        .entry(turn.to_owned())
-                        .or_insert(format!("turn-{number}"));
+                    names.entry(turn.to_owned()).or_insert(format!("turn-{number}"));
                 }
             }
-            for message in said
-                .into_iter()
-                .filter(|message| message["method"].is_string())
-            {
+            for message in said.into_iter().filter(|message| message["method"].is_string()) {
                 let mut text = message.to_string();
                 for (from, to) in &names {
                     text = text.replace(from, to);

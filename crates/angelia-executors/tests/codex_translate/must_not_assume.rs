@@ -46,16 +46,10 @@ fn the_answer_to_turn_start_may_come_late() {
     let started = raw(r#"{"threadId":"T","turn":{"id":"a"}}"#);
     translator.notification("turn/started", &started, &mut out);
     translator.turn_accepted(&raw(r#"{"turn":{"id":"a"}}"#), &mut out);
-    let begun = out
-        .iter()
-        .filter(|emitted| matches!(emitted, Emitted::Event(_)));
+    let begun = out.iter().filter(|emitted| matches!(emitted, Emitted::Event(_)));
     assert_eq!(begun.count(), 1, "started once");
     let ended = raw(r#"{"threadId":"T","turn":{"id":"a","status":"completed"}}"#);
-    assert!(
-        translator
-            .notification("turn/completed", &ended, &mut out)
-            .is_some()
-    );
+    assert!(translator.notification("turn/completed", &ended, &mut out).is_some());
     translator.turn_accepted(&raw(r#"{"turn":{"id":"a"}}"#), &mut out);
 }
 
@@ -87,20 +81,14 @@ fn a_background_commands_end_is_not_the_next_turns() {
     let command = json!({"type": "commandExecution", "id": "c1", "command": "sleep 9",
         "status": "completed", "exitCode": 0});
     talk.item("started", &command);
-    talk.say(
-        "turn/completed",
-        &json!({"turn": {"id": "turn-1", "status": "completed"}}),
-    );
+    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
     talk.begin("turn-2");
     let item = json!({"item": command, "turnId": "turn-2"});
     talk.say("item/started", &item);
     talk.spelled();
     talk.item("completed", &command);
     let told = talk.spelled();
-    assert!(
-        !told.iter().any(|line| line.starts_with("tool.finished")),
-        "{told:?}"
-    );
+    assert!(!told.iter().any(|line| line.starts_with("tool.finished")), "{told:?}");
     talk.say("item/completed", &item);
     assert_eq!(talk.spelled(), ["tool.finished c1 ok=true \"\""]);
 }
@@ -111,10 +99,7 @@ fn a_search_says_at_the_end_what_it_was_about() {
     let text = super::spell::spell(&steps);
     assert!(text.contains("title=\"search the web: weather\""), "{text}");
     let mut talk = Talk::new();
-    talk.item(
-        "started",
-        &json!({"type": "webSearch", "id": "w", "query": ""}),
-    );
+    talk.item("started", &json!({"type": "webSearch", "id": "w", "query": ""}));
     assert_eq!(talk.spelled(), Vec::<String>::new());
     talk.translator.end_of_output(&mut talk.out);
     let told = talk.spelled();
@@ -151,10 +136,7 @@ fn sub_agents_speak_under_threads_of_their_own() {
     let of_child =
         |item: &serde_json::Value| json!({"item": item, "threadId": "child", "turnId": "t"});
     talk.say("item/started", &of_child(&command));
-    talk.say(
-        "item/completed",
-        &of_child(&json!({"type": "agentMessage", "id": "m", "text": "x"})),
-    );
+    talk.say("item/completed", &of_child(&json!({"type": "agentMessage", "id": "m", "text": "x"})));
     let usage = json!({"threadId": "child", "turnId": "t", "tokenUsage":
         {"total": {"inputTokens": 40}, "last": {"totalTokens": 40, "inputTokens": 40},
          "modelContextWindow": 100}});
@@ -163,34 +145,21 @@ fn sub_agents_speak_under_threads_of_their_own() {
         r#"{"threadId":"child","turnId":"t","itemId":"c1","command":"ls","cwd":"/w","reason":"r"}"#,
     );
     let method = "item/commandExecution/requestApproval";
-    talk.translator
-        .request(&request_id("0"), method, &ask, &mut talk.out);
+    talk.translator.request(&request_id("0"), method, &ask, &mut talk.out);
     let asked = talk.out.iter().find_map(|emitted| match emitted {
         Emitted::Ask(ask) => ask.tool_id.clone(),
         _ => None,
     });
     assert_eq!(asked, Some(ToolId::new("c1")));
     let told = talk.spelled();
-    assert!(
-        told[0].starts_with("tool.started c1 shell execute"),
-        "{told:?}"
-    );
+    assert!(told[0].starts_with("tool.started c1 shell execute"), "{told:?}");
     assert!(told[0].contains("parent=a1"), "{told:?}");
-    assert!(
-        told[1].starts_with("native sub-agent/item/completed/agentMessage"),
-        "{told:?}"
-    );
+    assert!(told[1].starts_with("native sub-agent/item/completed/agentMessage"), "{told:?}");
     assert!(told[2].contains("by a sub-agent"), "{told:?}");
     let ended = json!({"threadId": "child", "turn": {"id": "t", "status": "completed"}});
     assert!(talk.say("turn/completed", &ended).is_none(), "not our end");
-    talk.say(
-        "turn/completed",
-        &json!({"turn": {"id": "turn-1", "status": "completed"}}),
-    );
+    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
     assert_eq!(readings(&talk.out), ["-"], "its context is its own");
     let told = talk.spelled();
-    assert!(
-        told.iter().any(|line| line.starts_with("usage in=40 ")),
-        "{told:?}"
-    );
+    assert!(told.iter().any(|line| line.starts_with("usage in=40 ")), "{told:?}");
 }

@@ -23,10 +23,7 @@ fn questions_are_answered_by_their_ids() {
     assert_eq!(questions.len(), 2);
     assert_eq!(&*asked.detail, "Which?\n- A: a\nPort?");
     let mut decision = Decision::new(Verdict::Once, "owner");
-    decision.answers.push(Given {
-        question: "Port?".into(),
-        answer: "80".into(),
-    });
+    decision.answers.push(Given { question: "Port?".into(), answer: "80".into() });
     let (answer, _) = talk.decide_with(&decision);
     assert_eq!(answer, json!({"answers": {"port": {"answers": ["80"]}}}));
     let mut talk = Talk::new();
@@ -59,19 +56,12 @@ fn our_own_server_is_accepted_and_others_are_asked_about() {
     let asked = talk.asked(ELICITATION, &tool_approval("lab", "write_thing"));
     assert_eq!(&*asked.tool_name, "mcp__lab__write_thing");
     assert_eq!(asked.tool_id, Some(ToolId::new("write_thing")));
-    assert!(
-        asked.detail.contains("with: {\"text\":\"hi\"}"),
-        "{}",
-        asked.detail
-    );
+    assert!(asked.detail.contains("with: {\"text\":\"hi\"}"), "{}", asked.detail);
     assert_eq!(talk.decide(Verdict::Session).0, accepted, "never always");
 
     let mut talk = Talk::new();
     let asked = talk.asked(ELICITATION, &tool_approval("lab", "write_thing"));
-    assert_eq!(
-        &*asked.tool_name, "mcp__lab__?",
-        "no rule about a tool covers it"
-    );
+    assert_eq!(&*asked.tool_name, "mcp__lab__?", "no rule about a tool covers it");
     let (answer, reply) = talk.decide(Verdict::Stop);
     assert_eq!(answer, json!({"action": "cancel", "content": null}));
     assert!(reply.then_interrupt, "the server would go on");
@@ -90,17 +80,11 @@ fn forms_are_questions_with_typed_answers() {
         unreachable!("{asked:?}");
     };
     let texts: Vec<&str> = questions.iter().map(|one| &*one.text).collect();
-    assert_eq!(
-        texts,
-        ["Order? (colour)", "Order? (how many)", "Order? (wrapped)"]
-    );
+    assert_eq!(texts, ["Order? (colour)", "Order? (how many)", "Order? (wrapped)"]);
     let answers = ["blue", "3", "yes"];
     let mut decision = Decision::new(Verdict::Once, "owner");
     for (question, answer) in questions.iter().zip(answers) {
-        decision.answers.push(Given {
-            question: question.text.clone(),
-            answer: answer.into(),
-        });
+        decision.answers.push(Given { question: question.text.clone(), answer: answer.into() });
     }
     let (answer, _) = talk.decide_with(&decision);
     let content = json!({"colour": "blue", "count": 3, "wrapped": true});

@@ -24,10 +24,7 @@ const TOOL: &str = "item/tool/call";
 
 impl Talk {
     fn with(context: Context) -> Self {
-        let mut talk = Self {
-            translator: Translator::new(context),
-            out: Vec::new(),
-        };
+        let mut talk = Self { translator: Translator::new(context), out: Vec::new() };
         talk.begin("turn-1");
         talk
     }
@@ -86,10 +83,7 @@ fn commands_show_themselves_and_where_they_run() {
     let asked = talk.asked(COMMAND, &ask);
     assert_eq!(asked.subject.as_deref(), Some("git push"));
     assert_eq!(&*asked.title, "git push");
-    assert_eq!(
-        &*asked.detail,
-        "git push\nin /workspace/x\nasked because: to share it"
-    );
+    assert_eq!(&*asked.detail, "git push\nin /workspace/x\nasked because: to share it");
 
     let mut talk = Talk::new();
     talk.item(
@@ -103,17 +97,10 @@ fn commands_show_themselves_and_where_they_run() {
 
     let mut talk = Talk::new();
     let asked = talk.asked(COMMAND, &json!({"command": "ls", "cwd": ""}));
-    assert_eq!(
-        &*asked.detail, "ls\nin /workspace",
-        "never without a directory"
-    );
+    assert_eq!(&*asked.detail, "ls\nin /workspace", "never without a directory");
     for nothing in [json!({"cwd": "/w"}), json!({"command": " ", "cwd": "/w"})] {
         let answer = Talk::new().request(0, COMMAND, &nothing);
-        assert_eq!(
-            now(&answer),
-            json!({"decision": "decline"}),
-            "never without a command"
-        );
+        assert_eq!(now(&answer), json!({"decision": "decline"}), "never without a command");
     }
 }
 
@@ -185,16 +172,10 @@ fn rules_see_the_path_they_are_strictest_about() {
     let rules = |level, disallowed: &[&str]| Permissions {
         level,
         allowed: Vec::new(),
-        disallowed: disallowed
-            .iter()
-            .map(|text| text.parse().unwrap())
-            .collect(),
+        disallowed: disallowed.iter().map(|text| text.parse().unwrap()).collect(),
     };
     let answer = |permissions: &Permissions, paths: &[&str]| {
-        let mut talk = Talk::with(Context {
-            permissions: permissions.clone(),
-            ..context("T")
-        });
+        let mut talk = Talk::with(Context { permissions: permissions.clone(), ..context("T") });
         talk.item("started", &patch(paths));
         let asked = talk.asked(PATCH, &json!({"itemId": "p1"}));
         let answer = permissions.answer(&asked, std::path::Path::new("/workspace"));
@@ -206,11 +187,7 @@ fn rules_see_the_path_they_are_strictest_about() {
     let outside = ["/workspace/a", "/etc/passwd"];
     let (asks, subject) = answer(&edit, &outside);
     assert_eq!(asks, RuleAnswer::Ask);
-    assert_ne!(
-        subject.as_deref(),
-        Some("/workspace/a"),
-        "a yes would mean another patch"
-    );
+    assert_ne!(subject.as_deref(), Some("/workspace/a"), "a yes would mean another patch");
     let sly = ["/workspace/a", "../../etc/passwd"];
     assert_eq!(answer(&edit, &sly).0, RuleAnswer::Ask);
     let rules = rules(PermissionLevel::Unattended, &["apply_patch(*.env)"]);
@@ -223,42 +200,18 @@ fn permissions_are_granted_whole_or_not_at_all() {
     let wanted = json!({"network": {"enabled": true}, "fileSystem": {"read": null,
         "write": ["/x"], "entries": [{"path": {"type": "path", "path": "/x"}, "access": "write"}]}});
     let cases = [
-        (
-            Verdict::Once,
-            json!({"permissions": wanted, "scope": "turn"}),
-            false,
-        ),
-        (
-            Verdict::Session,
-            json!({"permissions": wanted, "scope": "session"}),
-            false,
-        ),
-        (
-            Verdict::Deny,
-            json!({"permissions": {}, "scope": "turn"}),
-            false,
-        ),
-        (
-            Verdict::Stop,
-            json!({"permissions": {}, "scope": "turn"}),
-            true,
-        ),
+        (Verdict::Once, json!({"permissions": wanted, "scope": "turn"}), false),
+        (Verdict::Session, json!({"permissions": wanted, "scope": "session"}), false),
+        (Verdict::Deny, json!({"permissions": {}, "scope": "turn"}), false),
+        (Verdict::Stop, json!({"permissions": {}, "scope": "turn"}), true),
     ];
     for (verdict, expected, interrupts) in cases {
         let mut talk = Talk::new();
         let ask = json!({"itemId": "r", "cwd": "/w", "reason": "net", "permissions": wanted});
         let asked = talk.asked(PERMISSIONS, &ask);
-        assert!(
-            asked.detail.contains("network\nwrite /x"),
-            "{}",
-            asked.detail
-        );
+        assert!(asked.detail.contains("network\nwrite /x"), "{}", asked.detail);
         let subject = asked.subject.unwrap();
-        assert_eq!(
-            serde_json::from_str::<Value>(&subject).unwrap(),
-            wanted,
-            "exactly these"
-        );
+        assert_eq!(serde_json::from_str::<Value>(&subject).unwrap(), wanted, "exactly these");
         let (answer, reply) = talk.decide(verdict);
         assert_eq!((answer, reply.then_interrupt), (expected, interrupts));
     }
@@ -278,32 +231,21 @@ fn callers_tools_wait_for_their_results() {
     let mut talk = Talk::new();
     talk.item("started", &item);
     let answer = talk.request(0, TOOL, &call);
-    assert!(
-        matches!(&answer, Answer::Tool(tool) if *tool == id),
-        "{answer:?}"
-    );
+    assert!(matches!(&answer, Answer::Tool(tool) if *tool == id), "{answer:?}");
     let reply = talk.translator.tool_result(&id, true, &content).unwrap();
-    assert_eq!(
-        serde_json::from_str::<Value>(reply.result.get()).unwrap(),
-        expected
-    );
+    assert_eq!(serde_json::from_str::<Value>(reply.result.get()).unwrap(), expected);
     assert!(talk.translator.tool_result(&id, true, &content).is_none());
 
     let mut early = Talk::new();
     early.item("started", &item);
-    assert!(
-        early.translator.tool_result(&id, true, &content).is_none(),
-        "not asked yet"
-    );
+    assert!(early.translator.tool_result(&id, true, &content).is_none(), "not asked yet");
     assert_eq!(now(&early.request(0, TOOL, &call)), expected);
 
     let mut reordered = Talk::new();
     reordered.request(0, TOOL, &call);
     reordered.item("started", &item);
     let starts = reordered.spelled();
-    let starts = starts
-        .iter()
-        .filter(|line| line.starts_with("tool.started"));
+    let starts = starts.iter().filter(|line| line.starts_with("tool.started"));
     assert_eq!(starts.count(), 1);
     assert!(reordered.translator.tool_result(&id, false, &[]).is_some());
 }
@@ -321,29 +263,15 @@ fn nobody_decides_so_it_is_declined() {
         "message": "m", "questions": [{"id": "a", "question": "b"}]});
     for (method, expected) in &declined {
         let mut between = Talk::new();
-        between.say(
-            "turn/completed",
-            &json!({"turn": {"id": "turn-1", "status": "completed"}}),
-        );
-        assert_eq!(
-            now(&between.request(0, method, &ask)),
-            *expected,
-            "{method}"
-        );
+        between.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
+        assert_eq!(now(&between.request(0, method, &ask)), *expected, "{method}");
 
         let mut elsewhere = Talk::new();
         let mut other = ask.clone();
         other["threadId"] = "stranger".into();
-        assert_eq!(
-            now(&elsewhere.request(0, method, &other)),
-            *expected,
-            "{method}"
-        );
+        assert_eq!(now(&elsewhere.request(0, method, &other)), *expected, "{method}");
 
-        let mut model = Talk::with(Context {
-            mode: Mode::Model,
-            ..context("T")
-        });
+        let mut model = Talk::with(Context { mode: Mode::Model, ..context("T") });
         model.item("started", &patch(&["/workspace/a"]));
         assert_eq!(now(&model.request(0, method, &ask)), *expected, "{method}");
         assert!(model.translator.pending().next().is_none());
@@ -375,25 +303,14 @@ fn questions_end_with_their_turn_or_when_the_server_says_so() {
     talk.asked(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
     talk.say("serverRequest/resolved", &json!({"requestId": 0}));
     assert!(talk.spelled().contains(&"withdraw 0".to_owned()));
-    assert!(
-        talk.translator
-            .decide("0", &Decision::new(Verdict::Once, "owner"))
-            .is_none()
-    );
+    assert!(talk.translator.decide("0", &Decision::new(Verdict::Once, "owner")).is_none());
 
     talk.asked(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
     let twice = talk.request(0, COMMAND, &json!({"command": "rm", "cwd": "/w"}));
-    assert_eq!(
-        now(&twice),
-        json!({"decision": "decline"}),
-        "one name, two questions"
-    );
+    assert_eq!(now(&twice), json!({"decision": "decline"}), "one name, two questions");
     assert!(talk.spelled().contains(&"withdraw 0".to_owned()));
 
     talk.asked(COMMAND, &json!({"command": "ls", "cwd": "/w"}));
-    talk.say(
-        "turn/completed",
-        &json!({"turn": {"id": "turn-1", "status": "interrupted"}}),
-    );
+    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "interrupted"}}));
     assert!(talk.spelled().contains(&"withdraw 0".to_owned()));
 }

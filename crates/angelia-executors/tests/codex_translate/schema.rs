@@ -23,9 +23,6 @@ fn everything_we_use_is_in_the_recorded_schema() {
 fn what_is_gone_is_named() {
     let mut bundle = read("codex_app_server_protocol.v2.schemas.json");
     let requests = read("ServerRequest.json");
-    bundle["definitions"]["Turn"]["properties"]
-        .as_object_mut()
-        .unwrap()
-        .remove("status");
+    bundle["definitions"]["Turn"]["properties"].as_object_mut().unwrap().remove("status");
     assert_eq!(missing(&bundle, &requests, false), ["Turn.status"]);
 }

@@ -12,9 +12,7 @@ use super::{
 pub(crate) fn spell(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
-        let line = step
-            .line
-            .map_or_else(|| "eof".to_owned(), |line| line.to_string());
+        let line = step.line.map_or_else(|| "eof".to_owned(), |line| line.to_string());
         let thread = match step.thread {
             0 => String::new(),
             other => format!("[{other}] "),
@@ -40,19 +38,8 @@ fn spell_answer(answer: &Answer) -> String {
 }
 
 fn spell_reply(reply: &Reply) -> String {
-    let interrupt = if reply.then_interrupt {
-        " and interrupts"
-    } else {
-        ""
-    };
-    let tell = reply
-        .then_tell
-        .as_ref()
-        .map(|words| format!(" and tells {words:?}"));
+    let interrupt = if reply.then_interrupt { " and interrupts" } else { "" };
+    let tell = reply.then_tell.as_ref().map(|words| format!(" and tells {words:?}"));
     let tell = tell.unwrap_or_default();
-    format!(
-        "=> decided {} {}{interrupt}{tell}",
-        reply.id,
-        reply.result.get()
-    )
+    format!("=> decided {} {}{interrupt}{tell}", reply.id, reply.result.get())
 }

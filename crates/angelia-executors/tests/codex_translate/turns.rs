@@ -33,10 +33,7 @@ pub(crate) struct Talk {
 
 impl Talk {
     pub(crate) fn new() -> Self {
-        let mut talk = Self {
-            translator: translator(),
-            out: Vec::new(),
-        };
+        let mut talk = Self { translator: translator(), out: Vec::new() };
         talk.begin("turn-1");
         talk
     }
@@ -63,11 +60,7 @@ impl Talk {
 
     pub(crate) fn spelled(&mut self) -> Vec<String> {
         let emitted = std::mem::take(&mut self.out);
-        let step = Step {
-            line: Some(1),
-            emitted,
-            ..Step::default()
-        };
+        let step = Step { line: Some(1), emitted, ..Step::default() };
         let text = super::spell::spell(&[step]);
         text.lines().map(|line| line[5..].to_owned()).collect()
     }
@@ -91,11 +84,7 @@ fn a_question_that_does_not_wait_is_part_of_the_answer() {
 
 #[test]
 fn what_an_interrupt_leaves_open_is_closed() {
-    for name in [
-        "interrupt-command",
-        "interrupt-streaming",
-        "interrupt-pending-approval",
-    ] {
+    for name in ["interrupt-command", "interrupt-streaming", "interrupt-pending-approval"] {
         let steps = run(name);
         assert_eq!(ends(&steps)[0].status, Status::Interrupted, "{name}");
     }
@@ -107,38 +96,24 @@ fn what_an_interrupt_leaves_open_is_closed() {
         EventKind::Block { text, .. } => Some(text.to_string()),
         _ => None,
     });
-    assert_eq!(
-        whole.as_deref(),
-        Some("partial text "),
-        "what was shown stays"
-    );
+    assert_eq!(whole.as_deref(), Some("partial text "), "what was shown stays");
 }
 
 #[test]
 fn a_command_may_outlive_its_turn() {
     let steps = run("background-terminal");
     let running = "still running in the background";
-    assert_eq!(
-        results(&steps),
-        [("c1".to_owned(), true, running.to_owned())]
-    );
+    assert_eq!(results(&steps), [("c1".to_owned(), true, running.to_owned())]);
 
     let mut talk = Talk::new();
     let command = json!({"type": "commandExecution", "id": "c1", "command": "sleep 9"});
     talk.item("started", &command);
-    talk.say(
-        "turn/completed",
-        &json!({"turn": {"id": "turn-1", "status": "completed"}}),
-    );
+    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "completed"}}));
     talk.spelled();
     let failed = json!({"type": "commandExecution", "id": "c1", "command": "sleep 9",
         "status": "failed", "exitCode": 137});
     talk.item("completed", &failed);
-    assert_eq!(
-        talk.spelled(),
-        Vec::<String>::new(),
-        "it belongs to no turn"
-    );
+    assert_eq!(talk.spelled(), Vec::<String>::new(), "it belongs to no turn");
     talk.translator.begin_turn();
     talk.say("turn/started", &json!({"turn": {"id": "turn-2"}}));
     let news = "notice info background \"what an earlier turn left running has failed with exit \
@@ -146,10 +121,7 @@ fn a_command_may_outlive_its_turn() {
     assert_eq!(talk.spelled()[1], news);
     talk.item("completed", &failed);
     let told = talk.spelled();
-    assert!(
-        told[0].starts_with("native item/completed/commandExecution"),
-        "{told:?}"
-    );
+    assert!(told[0].starts_with("native item/completed/commandExecution"), "{told:?}");
     assert_eq!(told[1], news);
 }
 
@@ -159,10 +131,7 @@ fn what_a_retry_replaces_is_taken_back_when_something_is_in_its_place() {
     let message = |text: &str| json!({"type": "agentMessage", "id": "m", "text": text});
     let retry = json!({"error": {"message": "Reconnecting... 1/5"}, "willRetry": true});
     talk.item("started", &message(""));
-    talk.say(
-        "item/agentMessage/delta",
-        &json!({"itemId": "m", "delta": "half"}),
-    );
+    talk.say("item/agentMessage/delta", &json!({"itemId": "m", "delta": "half"}));
     talk.say("error", &retry);
     assert_eq!(
         talk.spelled(),
@@ -173,19 +142,11 @@ fn what_a_retry_replaces_is_taken_back_when_something_is_in_its_place() {
         ]
     );
     talk.item("started", &message(""));
-    talk.say(
-        "item/agentMessage/delta",
-        &json!({"itemId": "m", "delta": "whole"}),
-    );
+    talk.say("item/agentMessage/delta", &json!({"itemId": "m", "delta": "whole"}));
     talk.item("completed", &message("whole"));
     assert_eq!(
         talk.spelled(),
-        [
-            "activity WaitingForModel",
-            "text 0 \"\"",
-            "text.delta 1 \"whole\"",
-            "text 1 \"whole\"",
-        ]
+        ["activity WaitingForModel", "text 0 \"\"", "text.delta 1 \"whole\"", "text 1 \"whole\"",]
     );
 }
 
@@ -214,10 +175,7 @@ fn reasoning_is_apart_from_the_answer() {
     assert_eq!(
         blocks,
         [
-            (
-                TextChannel::Reasoning,
-                "**Thinking** about the request".to_owned()
-            ),
+            (TextChannel::Reasoning, "**Thinking** about the request".to_owned()),
             (TextChannel::Answer, "Hello from the fake model.".to_owned()),
         ]
     );
@@ -234,11 +192,7 @@ fn spending_is_told_per_turn() {
         usages.collect()
     };
     assert_eq!(spent("approval-command-acceptForSession"), [200, 200]);
-    assert_eq!(
-        spent("resume-after-kill"),
-        [100],
-        "not what was spent before"
-    );
+    assert_eq!(spent("resume-after-kill"), [100], "not what was spent before");
 }
 
 #[test]
@@ -246,32 +200,16 @@ fn the_sign_of_a_broken_off_turn_ends_it() {
     let aborted = "<turn_aborted>\nThe user interrupted the previous turn.\n</turn_aborted>";
     let message = |id: &str, text: &str| json!({"type": "userMessage", "id": id, "content": [{"type": "text", "text": text}]});
     let mut talk = Talk::new();
-    assert!(
-        talk.item("started", &message("u1", aborted)).is_none(),
-        "our own words"
-    );
-    assert!(
-        talk.item("completed", &message("u1", aborted)).is_none(),
-        "our own words"
-    );
-    assert!(
-        talk.item("completed", &message("u2", "hello")).is_none(),
-        "other words"
-    );
+    assert!(talk.item("started", &message("u1", aborted)).is_none(), "our own words");
+    assert!(talk.item("completed", &message("u1", aborted)).is_none(), "our own words");
+    assert!(talk.item("completed", &message("u2", "hello")).is_none(), "other words");
     let signal = talk.item("completed", &message("u3", aborted));
     let Some(Signal::Ended(ended)) = signal else {
         unreachable!("the turn ends");
     };
     assert_eq!(ended.status, Status::Interrupted);
-    assert_eq!(
-        talk.translator.active_turn(),
-        Some("turn-1"),
-        "to be interrupted first"
-    );
-    talk.say(
-        "turn/completed",
-        &json!({"turn": {"id": "turn-1", "status": "interrupted"}}),
-    );
+    assert_eq!(talk.translator.active_turn(), Some("turn-1"), "to be interrupted first");
+    talk.say("turn/completed", &json!({"turn": {"id": "turn-1", "status": "interrupted"}}));
     assert_eq!(talk.translator.active_turn(), None);
 
     let mut talk = Talk::new();
@@ -283,10 +221,7 @@ fn the_sign_of_a_broken_off_turn_ends_it() {
 fn compaction_is_an_activity() {
     let mut talk = Talk::new();
     talk.item("started", &json!({"type": "contextCompaction", "id": "c"}));
-    talk.item(
-        "completed",
-        &json!({"type": "contextCompaction", "id": "c"}),
-    );
+    talk.item("completed", &json!({"type": "contextCompaction", "id": "c"}));
     talk.say("thread/compacted", &json!({}));
     assert_eq!(
         talk.spelled(),
@@ -303,10 +238,7 @@ fn compaction_is_an_activity() {
 fn a_turn_that_is_not_taken_up_fails_with_the_servers_words() {
     let mut translator = translator();
     translator.begin_turn();
-    let error = RpcError {
-        code: -32600,
-        message: "thread not found: T".to_owned(),
-    };
+    let error = RpcError { code: -32600, message: "thread not found: T".to_owned() };
     let mut out = Vec::new();
     let ended = translator.turn_refused(&error, &mut out);
     let Status::Failed(failure) = ended.status else {
@@ -330,10 +262,7 @@ fn plans_are_lists() {
 #[test]
 fn a_closed_thread_ends_its_turn() {
     let mut talk = Talk::new();
-    assert!(
-        talk.say("thread/closed", &json!({"threadId": "other"}))
-            .is_none()
-    );
+    assert!(talk.say("thread/closed", &json!({"threadId": "other"})).is_none());
     assert!(talk.say("thread/closed", &json!({})).is_some());
 }
 
@@ -346,10 +275,8 @@ fn limits_are_told_once_and_kept_for_failures() {
     talk.say("account/rateLimits/updated", &limits);
     assert_eq!(
         talk.spelled(),
-        [
-            "notice warning rate_limited \"a limit of the account is used up until \
-          2027-01-15T08:00:00Z\""
-        ]
+        ["notice warning rate_limited \"a limit of the account is used up until \
+          2027-01-15T08:00:00Z\""]
     );
     let turn = json!({"turn": {"id": "turn-1", "status": "failed", "completedAt": 1_799_999_940,
         "error": {"message": "limit", "codexErrorInfo": "usageLimitExceeded"}}});
@@ -358,11 +285,7 @@ fn limits_are_told_once_and_kept_for_failures() {
     };
     let failure = ended.status.failure().unwrap().clone();
     assert_eq!(failure.retry_after.unwrap().as_secs(), 60);
-    assert!(
-        talk.spelled()
-            .iter()
-            .any(|line| line.ends_with("lane=subscription"))
-    );
+    assert!(talk.spelled().iter().any(|line| line.ends_with("lane=subscription")));
 }
 
 #[test]

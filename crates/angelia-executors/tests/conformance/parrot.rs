@@ -54,10 +54,7 @@ impl ExecutorFixture for Parrot {
     }
 
     fn long_tool(&self) -> LongTool {
-        LongTool {
-            prompt: "!tool Bash 60000".to_owned(),
-            running: None,
-        }
+        LongTool { prompt: "!tool Bash 60000".to_owned(), running: None }
     }
 
     fn hang(&self) -> String {
@@ -100,10 +97,7 @@ impl ExecutorFixture for Parrot {
             return answer.contains(&format!("You said: {text}\n"));
         }
         let (begins, rest) = text.split_at(REPEATED);
-        answer.contains(&format!(
-            "You said: {begins} … and {} bytes more",
-            rest.len()
-        ))
+        answer.contains(&format!("You said: {begins} … and {} bytes more", rest.len()))
     }
 }
 

@@ -73,12 +73,7 @@ impl<P: Program> Scripted<P> {
         let place = Place::new(program.registration());
         let server = ModelServer::start().unwrap();
         program.prepare(&place.isolated, &server.base_url());
-        Self {
-            program,
-            place,
-            server,
-            tools: AtomicU32::new(0),
-        }
+        Self { program, place, server, tools: AtomicU32::new(0) }
     }
 
     /// A command that makes a file of the given name when it runs.

@@ -27,12 +27,7 @@ fn a_tool_is_pretended_and_can_be_stopped() {
     let lines = parrot.turn();
     assert_eq!(
         kinds(&lines),
-        [
-            "control_response",
-            "user",
-            "user",
-            "result error_during_execution"
-        ]
+        ["control_response", "user", "user", "result error_during_execution"]
     );
     assert_eq!(lines[1]["message"]["content"][0]["is_error"], true);
     assert_eq!(lines[3]["terminal_reason"], "aborted_tools");
@@ -54,17 +49,11 @@ fn an_approval_is_asked_for_and_what_was_decided_is_said() {
     let allow = json!({"behavior": "allow", "updatedInput": {"command": "ls"}});
     let lines = decided(&mut parrot, &allow);
     let text = last(&lines)["result"].as_str().unwrap();
-    assert!(
-        text.contains("allowed `ls`") && text.contains("nothing ran"),
-        "{text}"
-    );
+    assert!(text.contains("allowed `ls`") && text.contains("nothing ran"), "{text}");
 
     let deny = json!({"behavior": "deny", "message": "Better not."});
     let lines = decided(&mut parrot, &deny);
-    assert_eq!(
-        last(&lines)["result"],
-        "You refused `rm -rf /`: Better not."
-    );
+    assert_eq!(last(&lines)["result"], "You refused `rm -rf /`: Better not.");
     assert_eq!(last(&lines)["is_error"], false);
     assert_eq!(last(&lines)["permission_denials"][0]["tool_name"], "Bash");
 
@@ -128,15 +117,9 @@ fn a_person_is_asked_to_choose() {
     assert_eq!(request["tool_name"], "AskUserQuestion");
     assert_eq!(request["requires_user_interaction"], true);
     let mut input = request["input"].clone();
-    let wording = input["questions"][0]["question"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let wording = input["questions"][0]["question"].as_str().unwrap().to_owned();
     input["answers"] = json!({wording: "Blue"});
-    parrot.answer(
-        &question,
-        &json!({"behavior": "allow", "updatedInput": input}),
-    );
+    parrot.answer(&question, &json!({"behavior": "allow", "updatedInput": input}));
     assert_eq!(last(&parrot.turn())["result"], "You chose Blue.");
     assert_eq!(parrot.close().code, 0);
 }
@@ -164,9 +147,7 @@ fn every_kind_of_failure_names_its_error_and_the_process_goes_on() {
         let line = &lines[lines.len() - 2];
         assert_eq!(line["error"], error, "{kind}");
         assert_eq!(line["message"]["model"], "<synthetic>", "{kind}");
-        let limits = lines
-            .iter()
-            .filter(|line| line["type"] == "rate_limit_event");
+        let limits = lines.iter().filter(|line| line["type"] == "rate_limit_event");
         assert_eq!(limits.count(), usize::from(kind == "rate"));
     }
     assert_eq!(parrot.close().code, 1);

@@ -69,10 +69,7 @@ fn a_broken_line_ends_it_with_a_reason() {
         ("\u{0}\u{1}\u{fffd}", "not JSON"),
         (r#"{"type":"user"}"#, "no `message`"),
         (r#"{"type":"user","message":{"role":"assistant"}}"#, "role"),
-        (
-            r#"{"type":"user","message":{"role":"user","content":5}}"#,
-            "content",
-        ),
+        (r#"{"type":"user","message":{"role":"user","content":5}}"#, "content"),
     ] {
         let mut parrot = Parrot::start(&[]);
         parrot.send_raw(line);
@@ -119,14 +116,12 @@ fn any_line() -> impl Strategy<Value = String> {
     .prop_filter("needs somebody who interrupts", |text| {
         !text.contains("!hang") && !text.contains("!die")
     });
-    let prompt = (
-        proptest::collection::vec(step, 0..4),
-        proptest::option::of(0..4_u8),
-    )
-        .prop_map(|(steps, name)| match name {
+    let prompt = (proptest::collection::vec(step, 0..4), proptest::option::of(0..4_u8)).prop_map(
+        |(steps, name)| match name {
             Some(name) => named(&steps.join("\n"), &name.to_string()),
             None => user(&steps.join("\n")),
-        });
+        },
+    );
     let control = prop_oneof!["[a-z_]{0,8}", Just("interrupt".into()), Just("initialize".into())]
         .prop_map(|subtype: String| {
             json!({"type": "control_request", "request_id": "c", "request": {"subtype": subtype}})

@@ -1,10 +1,6 @@
 //! The parrot's process, driven over pipes as its executor drives it.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod acting;
 mod listening;
@@ -54,11 +50,7 @@ impl Parrot {
                 sender.send(line.unwrap()).unwrap();
             }
         });
-        Self {
-            input: Some(input),
-            lines,
-            process,
-        }
+        Self { input: Some(input), lines, process }
     }
 
     fn send_raw(&mut self, line: &str) {
@@ -78,10 +70,8 @@ impl Parrot {
     }
 
     fn answer(&mut self, question: &Value, response: &Value) {
-        self.send(
-            &json!({"type": "control_response", "response": {"subtype": "success",
-            "request_id": question["request_id"], "response": response}}),
-        );
+        self.send(&json!({"type": "control_response", "response": {"subtype": "success",
+            "request_id": question["request_id"], "response": response}}));
     }
 
     /// Every line up to and with the first one that fits.
@@ -162,10 +152,7 @@ fn kinds(lines: &[Value]) -> Vec<String> {
 }
 
 fn deltas(lines: &[Value]) -> String {
-    lines
-        .iter()
-        .filter_map(|line| line["event"]["delta"]["text"].as_str())
-        .collect()
+    lines.iter().filter_map(|line| line["event"]["delta"]["text"].as_str()).collect()
 }
 
 fn last(lines: &[Value]) -> &Value {

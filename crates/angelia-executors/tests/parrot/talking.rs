@@ -102,11 +102,7 @@ fn names_of_messages_come_back_and_a_name_is_used_once() {
     assert_eq!(*states[1], "started");
     for kind in ["init", "result", "assistant", "requesting", "message_start"] {
         let line = lines.iter().find(|line| line.to_string().contains(kind));
-        assert_eq!(
-            line.unwrap()["user_message_uuids"],
-            json!(["u-1"]),
-            "{kind}"
-        );
+        assert_eq!(line.unwrap()["user_message_uuids"], json!(["u-1"]), "{kind}");
     }
     parrot.send(&named("!words 2", "u-1"));
     parrot.send(&named("!words 3", "u-2"));
@@ -146,11 +142,9 @@ fn what_waits_behind_a_turn_is_answered_together_or_cancelled() {
 fn images_are_admitted_not_to_be_seen() {
     let mut parrot = Parrot::start(&[]);
     let source = json!({"type": "base64", "media_type": "image/png", "data": "AAAA"});
-    parrot.send(
-        &json!({"type": "user", "message": {"role": "user", "content": [
+    parrot.send(&json!({"type": "user", "message": {"role": "user", "content": [
         {"type": "text", "text": "look"}, {"type": "image", "source": source},
-        {"type": "text", "text": ""}]}}),
-    );
+        {"type": "text", "text": ""}]}}));
     let lines = parrot.turn();
     let text = last(&lines)["result"].as_str().unwrap();
     assert!(text.contains("You said: look"), "{text}");

@@ -18,10 +18,7 @@ const ARGUMENTS: &str = "ANGELIA_TEST_PARROT_ARGUMENTS";
 #[test]
 #[ignore = "not a test: the program the others start"]
 fn the_process() {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how the script passes the arguments on"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "how the script passes the arguments on")]
     let Ok(arguments) = std::env::var(ARGUMENTS) else {
         return;
     };

@@ -63,16 +63,10 @@ async fn run(command: CommandLine) -> Ran {
 #[tokio::test]
 async fn it_has_the_owners_environment_and_the_messages() {
     let mut command = line("printf '%s|' \"$OWNERS\" \"$TEXT\"; cat; echo why >&2; exit 3");
-    command.env = vec![
-        ("TEXT", "$(echo not run) 'x'".into()),
-        ("BIG", "b".repeat(1 << 20).into()),
-    ];
+    command.env = vec![("TEXT", "$(echo not run) 'x'".into()), ("BIG", "b".repeat(1 << 20).into())];
     let ran = run(command).await;
     assert_eq!(ran.stdout, b"own value|$(echo not run) 'x'|");
-    assert_eq!(
-        (ran.ok, ran.timed_out, &*ran.stderr),
-        (false, false, "why\n")
-    );
+    assert_eq!((ran.ok, ran.timed_out, &*ran.stderr), (false, false, "why\n"));
 }
 
 #[tokio::test]
@@ -109,10 +103,7 @@ async fn a_program_that_is_not_there() {
     let mut command = line("");
     command.program = Program::File("/nonexistent/program".into(), Vec::new());
     let failed = commands().run(command).await;
-    assert!(
-        matches!(failed, Err(CommandFailed::NotFound(_))),
-        "{failed:?}"
-    );
+    assert!(matches!(failed, Err(CommandFailed::NotFound(_))), "{failed:?}");
     assert!(!commands().is_program("/nonexistent/program"));
     assert!(!commands().is_program("/"));
     assert!(commands().is_program("/bin/sh"));

@@ -29,11 +29,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// A mark that nobody else uses, also not another run of these tests.
 fn fresh_mark() -> Mark {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let unique = format!(
-        "{}-{}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    );
+    let unique = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     Mark {
         home: HomeId::new(&format!("test-home-{unique}")).unwrap(),
         owner: OwnerId::new("owner").unwrap(),

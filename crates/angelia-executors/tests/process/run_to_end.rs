@@ -8,9 +8,7 @@ use super::{DEADLINE, shell};
 
 #[tokio::test]
 async fn what_it_says_and_how_it_ends() {
-    let finished = run_to_end(&shell("echo 1.2.3; echo hint >&2; exit 1"), DEADLINE)
-        .await
-        .unwrap();
+    let finished = run_to_end(&shell("echo 1.2.3; echo hint >&2; exit 1"), DEADLINE).await.unwrap();
     assert_eq!(finished.stdout, b"1.2.3\n");
     assert_eq!(finished.stderr.tail(|text| text.into()), "hint\n");
     assert_eq!(finished.status.unwrap().code(), Some(1));
@@ -19,18 +17,14 @@ async fn what_it_says_and_how_it_ends() {
 
 #[tokio::test]
 async fn a_question_on_stdin_gets_no_answer() {
-    let finished = run_to_end(&shell("read answer || echo none"), DEADLINE)
-        .await
-        .unwrap();
+    let finished = run_to_end(&shell("read answer || echo none"), DEADLINE).await.unwrap();
     assert_eq!(finished.stdout, b"none\n");
 }
 
 #[tokio::test]
 async fn who_does_not_finish_is_ended() {
     let launch = shell("echo started; exec sleep 60");
-    let finished = run_to_end(&launch, Duration::from_millis(300))
-        .await
-        .unwrap();
+    let finished = run_to_end(&launch, Duration::from_millis(300)).await.unwrap();
     assert!(finished.timed_out && !finished.succeeded());
     assert_eq!(finished.status.unwrap().signal(), Some(15));
 }

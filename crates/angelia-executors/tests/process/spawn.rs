@@ -31,10 +31,8 @@ async fn the_environment_is_what_was_given_and_the_mark() {
     let output = String::from_utf8(finished.stdout).unwrap();
     // What a shell sets by itself.
     let own = ["PWD=", "SHLVL=", "_=", "OLDPWD="];
-    let mut lines: Vec<&str> = output
-        .lines()
-        .filter(|line| !own.iter().any(|own| line.starts_with(own)))
-        .collect();
+    let mut lines: Vec<&str> =
+        output.lines().filter(|line| !own.iter().any(|own| line.starts_with(own))).collect();
     lines.sort_unstable();
     let mark = format!("ANGELIA_AGENT={}", launch.mark);
     assert_eq!(lines, [mark.as_str(), "GIVEN=yes", "PATH=/usr/bin:/bin"]);
@@ -44,10 +42,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
 async fn a_child_leads_a_group_of_its_own_in_the_given_folder() {
     let folder = tempfile::tempdir().unwrap();
     let cwd = folder.path().canonicalize().unwrap();
-    let launch = Launch {
-        cwd: cwd.clone(),
-        ..shell("echo $$; ps -o pgid= -p $$; pwd -P")
-    };
+    let launch = Launch { cwd: cwd.clone(), ..shell("echo $$; ps -o pgid= -p $$; pwd -P") };
     let finished = run_to_end(&launch, DEADLINE).await.unwrap();
     let output = String::from_utf8(finished.stdout).unwrap();
     let lines: Vec<&str> = output.lines().map(str::trim).collect();
@@ -59,11 +54,7 @@ async fn a_child_leads_a_group_of_its_own_in_the_given_folder() {
 
 #[tokio::test]
 async fn a_missing_program_is_named() {
-    let error = refusal(Launch {
-        program: "/no/such/agent".into(),
-        ..shell("")
-    })
-    .await;
+    let error = refusal(Launch { program: "/no/such/agent".into(), ..shell("") }).await;
     assert!(matches!(&error, SpawnError::NotFound(_)), "{error:?}");
     assert_eq!(
         error.to_string(),
@@ -75,23 +66,12 @@ async fn a_missing_program_is_named() {
 async fn a_bad_working_directory_is_not_mistaken_for_a_missing_program() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("gone");
-    let error = refusal(Launch {
-        cwd: missing.clone(),
-        ..shell("")
-    })
-    .await;
-    assert!(
-        matches!(&error, SpawnError::NoCwd(cwd) if *cwd == missing),
-        "{error:?}"
-    );
+    let error = refusal(Launch { cwd: missing.clone(), ..shell("") }).await;
+    assert!(matches!(&error, SpawnError::NoCwd(cwd) if *cwd == missing), "{error:?}");
 
     let file = folder.path().join("file");
     File::create(&file).unwrap();
-    let error = refusal(Launch {
-        cwd: file,
-        ..shell("")
-    })
-    .await;
+    let error = refusal(Launch { cwd: file, ..shell("") }).await;
     assert!(matches!(error, SpawnError::CwdNotDirectory(_)), "{error:?}");
 
     let closed = folder.path().join("closed");
@@ -99,11 +79,7 @@ async fn a_bad_working_directory_is_not_mistaken_for_a_missing_program() {
     fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
     // Root may read everything.
     if fs::read_dir(&closed).is_err() {
-        let error = refusal(Launch {
-            cwd: closed,
-            ..shell("")
-        })
-        .await;
+        let error = refusal(Launch { cwd: closed, ..shell("") }).await;
         assert!(matches!(error, SpawnError::CwdUnreadable(_)), "{error:?}");
     }
 }
@@ -112,26 +88,14 @@ async fn a_bad_working_directory_is_not_mistaken_for_a_missing_program() {
 async fn what_cannot_be_executed_is_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let plain = program(&folder, "#!/bin/sh\n", 0o644);
-    let error = refusal(Launch {
-        program: plain,
-        ..shell("")
-    })
-    .await;
+    let error = refusal(Launch { program: plain, ..shell("") }).await;
     assert!(matches!(error, SpawnError::NotExecutable(_)), "{error:?}");
 
     let orphaned = program(&folder, "#!/no/such/interpreter\n", 0o755);
-    let error = refusal(Launch {
-        program: orphaned,
-        ..shell("")
-    })
-    .await;
+    let error = refusal(Launch { program: orphaned, ..shell("") }).await;
     assert!(matches!(error, SpawnError::NoInterpreter(_)), "{error:?}");
 
-    let error = refusal(Launch {
-        program: folder.path().into(),
-        ..shell("")
-    })
-    .await;
+    let error = refusal(Launch { program: folder.path().into(), ..shell("") }).await;
     assert!(matches!(error, SpawnError::NotExecutable(_)), "{error:?}");
 }
 
@@ -149,11 +113,7 @@ async fn a_program_that_is_being_written_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sleep");
     fs::copy("/bin/sleep", &path).unwrap();
-    let launch = Launch {
-        program: path.clone(),
-        args: vec!["0".into()],
-        ..shell("")
-    };
+    let launch = Launch { program: path.clone(), args: vec!["0".into()], ..shell("") };
 
     let writer = OpenOptions::new().append(true).open(&path).unwrap();
     let error = refusal(launch.clone()).await;
@@ -161,11 +121,7 @@ async fn a_program_that_is_being_written_is_waited_for() {
 
     let run = run_to_end(&launch, DEADLINE);
     tokio::pin!(run);
-    assert!(
-        tokio::time::timeout(Duration::from_millis(5), &mut run)
-            .await
-            .is_err()
-    );
+    assert!(tokio::time::timeout(Duration::from_millis(5), &mut run).await.is_err());
     drop(writer);
     assert!(run.await.unwrap().succeeded());
 }

@@ -18,10 +18,7 @@ struct Orphan(Pid);
 
 impl Orphan {
     fn with(mark: Option<&Mark>, script: &str) -> Self {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "it must not be a supervised child"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "it must not be a supervised child")]
         let mut command = Command::new("/bin/sh");
         command.env_clear().env("PATH", "/usr/bin:/bin");
         if let Some(mark) = mark {
@@ -43,10 +40,7 @@ impl Orphan {
     }
 
     fn swept(&self, fate: Fate) -> Swept {
-        Swept {
-            pid: self.0.as_raw_nonzero().get().unsigned_abs(),
-            fate,
-        }
+        Swept { pid: self.0.as_raw_nonzero().get().unsigned_abs(), fate }
     }
 }
 
@@ -67,10 +61,7 @@ fn owned_by(home: &HomeId, owner: &str) -> Mark {
 }
 
 async fn sweep_home(home: &HomeId) -> Vec<Swept> {
-    sweep_dead_owners(home, Path::new(NO_LEDGER), GRACE, |owner| {
-        owner.as_str() == "living"
-    })
-    .await
+    sweep_dead_owners(home, Path::new(NO_LEDGER), GRACE, |owner| owner.as_str() == "living").await
 }
 
 #[tokio::test]
@@ -85,10 +76,8 @@ async fn only_what_a_dead_owner_of_this_home_left_is_ended() {
 
     let mut swept = sweep_home(&home).await;
     swept.sort_by_key(|swept| swept.pid);
-    let mut expected = [
-        of_the_dead.swept(Fate::Terminated),
-        of_another_dead.swept(Fate::Terminated),
-    ];
+    let mut expected =
+        [of_the_dead.swept(Fate::Terminated), of_another_dead.swept(Fate::Terminated)];
     expected.sort_by_key(|swept| swept.pid);
     assert_eq!(swept, expected);
 
@@ -112,10 +101,7 @@ async fn who_ignores_sigterm_is_killed() {
 #[tokio::test]
 async fn an_agent_is_swept_without_its_siblings() {
     let mark = fresh_mark();
-    let sibling_mark = Mark {
-        agent: AgentId::new("sibling").unwrap(),
-        ..mark.clone()
-    };
+    let sibling_mark = Mark { agent: AgentId::new("sibling").unwrap(), ..mark.clone() };
     let closed = Orphan::sleeping(Some(&mark));
     let sibling = Orphan::sleeping(Some(&sibling_mark));
     let swept = sweep_agent(&mark, Path::new(NO_LEDGER), GRACE).await;

@@ -21,23 +21,14 @@ const LADDER: Ladder = Ladder {
 };
 
 /// For children that do react, on a machine that may be busy.
-const PATIENT: Ladder = Ladder {
-    after_eof: DEADLINE,
-    after_term: DEADLINE,
-    sweep: DEADLINE,
-    ..LADDER
-};
+const PATIENT: Ladder =
+    Ladder { after_eof: DEADLINE, after_term: DEADLINE, sweep: DEADLINE, ..LADDER };
 
 /// For children that react to SIGTERM only.
-const PATIENT_AFTER_EOF: Ladder = Ladder {
-    after_eof: LADDER.after_eof,
-    ..PATIENT
-};
+const PATIENT_AFTER_EOF: Ladder = Ladder { after_eof: LADDER.after_eof, ..PATIENT };
 
 async fn end(child: Child, ladder: &Ladder) -> Ended {
-    timeout(2 * DEADLINE, terminate(child, ladder, |_| ()))
-        .await
-        .unwrap()
+    timeout(2 * DEADLINE, terminate(child, ladder, |_| ())).await.unwrap()
 }
 
 fn signal_of(ended: &Ended) -> Option<i32> {
@@ -57,10 +48,7 @@ async fn closing_stdin_is_enough_for_the_polite() {
 async fn who_ignores_the_end_of_stdin_gets_sigterm() {
     let (child, _) = start("echo ready; exec sleep 60").await;
     let ended = end(child, &PATIENT_AFTER_EOF).await;
-    assert_eq!(
-        (ended.rung, signal_of(&ended)),
-        (Rung::Terminated, Some(15))
-    );
+    assert_eq!((ended.rung, signal_of(&ended)), (Rung::Terminated, Some(15)));
 }
 
 #[tokio::test]
@@ -68,10 +56,7 @@ async fn who_ignores_sigterm_gets_sigkill() {
     let (child, _) = start("trap '' TERM; echo ready; while :; do sleep 60; done").await;
     let ended = end(child, &LADDER).await;
     assert_eq!((ended.rung, signal_of(&ended)), (Rung::Killed, Some(9)));
-    assert!(
-        !ended.leaked,
-        "the sleeping member of the group was killed too"
-    );
+    assert!(!ended.leaked, "the sleeping member of the group was killed too");
 }
 
 #[cfg(target_os = "linux")]
@@ -85,11 +70,8 @@ async fn who_is_stopped_is_woken_to_hear_sigterm() {
 
 #[tokio::test]
 async fn who_died_in_the_middle_of_a_line_is_still_heard() {
-    let mut child = spawn(&shell(
-        "printf 'whole\nhalf a li'; echo why >&2; kill -9 $$",
-    ))
-    .await
-    .unwrap();
+    let mut child =
+        spawn(&shell("printf 'whole\nhalf a li'; echo why >&2; kill -9 $$")).await.unwrap();
     let stderr = child.stderr();
     let status = timeout(DEADLINE, child.exited()).await.unwrap();
     assert_eq!(status.signal(), Some(9));
@@ -110,17 +92,10 @@ async fn a_flood_is_drained_to_its_end_in_bounded_memory() {
     let before = peak_memory();
     let mut drained = 0;
     let ended = terminate(child, &PATIENT, |bytes| drained += bytes.len()).await;
-    assert_eq!(
-        (ended.rung, ended.status.unwrap().code()),
-        (Rung::StdinClosed, Some(7))
-    );
+    assert_eq!((ended.rung, ended.status.unwrap().code()), (Rung::StdinClosed, Some(7)));
     assert_eq!(drained, FLOOD);
     assert!(!ended.leaked);
-    assert!(
-        peak_memory() - before < 16 * 1024,
-        "KiB more: {}",
-        peak_memory() - before
-    );
+    assert!(peak_memory() - before < 16 * 1024, "KiB more: {}", peak_memory() - before);
 }
 
 #[tokio::test]
@@ -209,25 +184,15 @@ async fn dropping_a_child_kills_its_group_and_its_runaways() {
     let (child, grandchild) = start_with_grandchild(script).await;
     let leader = pid_of(&child);
     drop(child);
-    eventually("both are gone", || {
-        !is_alive(leader) && !is_alive(grandchild)
-    })
-    .await;
+    eventually("both are gone", || !is_alive(leader) && !is_alive(grandchild)).await;
 }
 
 #[tokio::test]
 async fn dropping_the_ladder_kills_at_once() {
     let (child, _) = start("trap '' TERM; echo ready; while :; do sleep 60; done").await;
     let leader = pid_of(&child);
-    let endless = Ladder {
-        after_eof: 10 * DEADLINE,
-        ..LADDER
-    };
-    let cut_short = timeout(
-        Duration::from_millis(20),
-        terminate(child, &endless, |_| ()),
-    )
-    .await;
+    let endless = Ladder { after_eof: 10 * DEADLINE, ..LADDER };
+    let cut_short = timeout(Duration::from_millis(20), terminate(child, &endless, |_| ())).await;
     assert!(cut_short.is_err());
     eventually("the child is gone", || !is_alive(leader)).await;
 }
@@ -260,7 +225,5 @@ fn assert_swept(ended: &Ended, pid: Pid, fate: Fate) {
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.map_or(0, |line| {
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    })
+    line.map_or(0, |line| line.trim().trim_end_matches(" kB").parse().unwrap())
 }

@@ -48,10 +48,7 @@ async fn real_verdicts_do_what_they_say() {
         assert_eq!(heard.text(), "done");
         assert_eq!(heard.asked().len(), 0, "it was allowed for the session");
         assert!(work.join("c-session").is_dir());
-        assert!(
-            !work.join(".claude").exists(),
-            "nothing is written into the project"
-        );
+        assert!(!work.join(".claude").exists(), "nothing is written into the project");
 
         let heard = decide(&mut session, &prompt("d-stop"), Verdict::Stop).await;
         assert_eq!(heard.ended.status, Status::Interrupted, "{heard:#?}");

@@ -34,12 +34,7 @@ async fn real_not_logged_in_says_how_to_log_in() {
 
         let health = lab.executor.probe(&lab.spec()).await;
         assert!(health.is_ready(), "{health:#?}");
-        assert_eq!(
-            health.login,
-            Login::In {
-                lane: Some("api_key".into())
-            }
-        );
+        assert_eq!(health.login, Login::In { lane: Some("api_key".into()) });
     })
     .await;
 }
@@ -61,14 +56,9 @@ async fn real_the_wrong_payer_is_refused_before_the_first_prompt() {
 
         let mut spec = lab.spec_without_login();
         spec.billing = Billing::Subscription;
-        assert!(
-            lab.try_open(&spec, None).await.is_err(),
-            "unknown is another"
-        );
-        spec.env.insert(
-            "CLAUDE_CODE_OAUTH_TOKEN".into(),
-            "sk-ant-oat01-dummy-token-of-tests".into(),
-        );
+        assert!(lab.try_open(&spec, None).await.is_err(), "unknown is another");
+        spec.env
+            .insert("CLAUDE_CODE_OAUTH_TOKEN".into(), "sk-ant-oat01-dummy-token-of-tests".into());
         let mut session = lab.open(&spec).await;
         let heard = session.say("hello").await;
         heard.text();
@@ -105,14 +95,11 @@ async fn real_a_process_that_dies_in_a_turn_is_reported() {
     on_both(async |lab| {
         let mut session = lab.open(&lab.spec()).await;
         let heard = session
-            .say_watched(
-                &bash("kill -9 $PPID; timeout 20 tail -f /dev/null"),
-                |emitted, hands| {
-                    if let Emitted::Ask(request) = emitted {
-                        hands.decide(request, angelia_core::model::Verdict::Once);
-                    }
-                },
-            )
+            .say_watched(&bash("kill -9 $PPID; timeout 20 tail -f /dev/null"), |emitted, hands| {
+                if let Emitted::Ask(request) = emitted {
+                    hands.decide(request, angelia_core::model::Verdict::Once);
+                }
+            })
             .await;
         let failure = heard.failure();
         assert_eq!(failure.kind, FailureKind::Agent, "{heard:#?}");
@@ -135,10 +122,7 @@ async fn real_what_cannot_be_started_says_why() {
         let mut spec = lab.spec();
         spec.cwd = "/nowhere".into();
         let failure = lab.try_open(&spec, None).await.err().unwrap();
-        assert!(
-            failure.to_string().contains("working directory"),
-            "{failure}"
-        );
+        assert!(failure.to_string().contains("working directory"), "{failure}");
 
         let mut spec = lab.spec();
         spec.binary = None;

@@ -81,10 +81,7 @@ impl Lab {
 }
 
 pub(crate) fn bash(command: &str) -> String {
-    call(
-        "Bash",
-        &serde_json::json!({"command": command, "description": "a test's command"}),
-    )
+    call("Bash", &serde_json::json!({"command": command, "description": "a test's command"}))
 }
 
 /// Runs a test on both versions.

@@ -56,10 +56,7 @@ async fn real_nothing_of_the_machine_can_be_read() {
                 vec![text("/context")],
                 vec![text("/init")],
             ] {
-                session
-                    .turn(origin, input, Box::new(|_, _| {}))
-                    .await
-                    .text();
+                session.turn(origin, input, Box::new(|_, _| {})).await.text();
                 let request = lab.last_request();
                 assert!(!request.to_string().contains("CONTENT-OF-THE-FILE"));
                 let tools = request["tools"].as_array().cloned().unwrap_or_default();
@@ -71,11 +68,7 @@ async fn real_nothing_of_the_machine_can_be_read() {
         for prompt in [read, bash(&format!("cat {path}"))] {
             let heard = session.say(&prompt).await;
             assert!(heard.tool_results().iter().all(|result| !result.ok));
-            assert!(
-                !lab.last_request()
-                    .to_string()
-                    .contains("CONTENT-OF-THE-FILE")
-            );
+            assert!(!lab.last_request().to_string().contains("CONTENT-OF-THE-FILE"));
         }
         session.close().await;
     })
@@ -89,10 +82,7 @@ async fn real_the_callers_prompt_and_tools_are_all_there_is() {
         spec.system = SystemPrompt::Replace("You are a MARKED model.".into());
         spec.caller_tools = vec![lookup()];
         let mut session = lab.open(&spec).await;
-        let prompt = format!(
-            "{} ECHO:done",
-            call("mcp__client__lookup", &json!({"q": "x"}))
-        );
+        let prompt = format!("{} ECHO:done", call("mcp__client__lookup", &json!({"q": "x"})));
         let heard = session
             .say_watched(&prompt, |emitted, hands| {
                 if let Emitted::Event(EventKind::ToolCall(call)) = emitted {
@@ -107,22 +97,10 @@ async fn real_the_callers_prompt_and_tools_are_all_there_is() {
             .await;
         assert_eq!(heard.text(), "done");
         assert_eq!(heard.asked().len(), 0);
-        assert!(
-            heard.tool_results()[0]
-                .output
-                .contains("FOUND-BY-THE-CALLER")
-        );
+        assert!(heard.tool_results()[0].output.contains("FOUND-BY-THE-CALLER"));
         let request = lab.last_request();
-        assert!(
-            request["system"]
-                .to_string()
-                .contains("You are a MARKED model.")
-        );
-        assert!(
-            request["system"].to_string().len() < 600,
-            "{}",
-            request["system"]
-        );
+        assert!(request["system"].to_string().contains("You are a MARKED model."));
+        assert!(request["system"].to_string().len() < 600, "{}", request["system"]);
         let tools = request["tools"].as_array().unwrap();
         assert_eq!(tools.len(), 1, "{tools:?}");
         assert_eq!(tools[0]["description"], "finds things");
@@ -138,14 +116,11 @@ async fn real_a_parked_call_can_be_interrupted() {
         spec.caller_tools = vec![lookup()];
         let mut session = lab.open(&spec).await;
         let heard = session
-            .say_watched(
-                &call("mcp__client__lookup", &json!({"q": "x"})),
-                |emitted, hands| {
-                    if let Emitted::Event(EventKind::ToolCall(_)) = emitted {
-                        hands.cancel.cancel();
-                    }
-                },
-            )
+            .say_watched(&call("mcp__client__lookup", &json!({"q": "x"})), |emitted, hands| {
+                if let Emitted::Event(EventKind::ToolCall(_)) = emitted {
+                    hands.cancel.cancel();
+                }
+            })
             .await;
         assert_eq!(heard.ended.status, angelia_core::model::Status::Interrupted);
         assert_eq!(session.say("ECHO:next").await.text(), "next");

@@ -17,18 +17,12 @@ async fn first_request(lab: &Lab, spec: &SessionSpec) -> Value {
 fn system(request: &Value) -> String {
     let blocks = request["system"].as_array().unwrap();
     // The first block is about this very request.
-    blocks[1..]
-        .iter()
-        .map(|block| block["text"].as_str().unwrap())
-        .collect()
+    blocks[1..].iter().map(|block| block["text"].as_str().unwrap()).collect()
 }
 
 fn tool_names(request: &Value) -> Vec<&str> {
     let tools = request["tools"].as_array().unwrap();
-    tools
-        .iter()
-        .map(|tool| tool["name"].as_str().unwrap())
-        .collect()
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -46,10 +40,7 @@ async fn real_a_prompt_is_added_or_put_in_place_of_the_own_one() {
 
         spec.system = SystemPrompt::Replace("ONLY THIS".into());
         let replaced = system(&first_request(&lab, &spec).await);
-        assert!(
-            replaced.contains("ONLY THIS") && replaced.len() < 200,
-            "{replaced}"
-        );
+        assert!(replaced.contains("ONLY THIS") && replaced.len() < 200, "{replaced}");
     })
     .await;
 }
@@ -61,14 +52,8 @@ async fn real_tools_and_rules_reach_the_program() {
         spec.tools = ToolSet::List(vec!["Bash".into(), "Read".into()]);
         let request = first_request(&lab, &spec).await;
         let names = tool_names(&request);
-        assert!(
-            names.contains(&"Bash") && names.contains(&"Read"),
-            "{names:?}"
-        );
-        assert!(
-            !names.contains(&"Write") && !names.contains(&"WebFetch"),
-            "{names:?}"
-        );
+        assert!(names.contains(&"Bash") && names.contains(&"Read"), "{names:?}");
+        assert!(!names.contains(&"Write") && !names.contains(&"WebFetch"), "{names:?}");
 
         spec.tools = ToolSet::None;
         let request = first_request(&lab, &spec).await;
@@ -78,10 +63,7 @@ async fn real_tools_and_rules_reach_the_program() {
         spec.permissions.disallowed = vec!["Bash".parse().unwrap()];
         let request = first_request(&lab, &spec).await;
         let names = tool_names(&request);
-        assert!(
-            !names.contains(&"Bash") && names.contains(&"Read"),
-            "{names:?}"
-        );
+        assert!(!names.contains(&"Bash") && names.contains(&"Read"), "{names:?}");
         spec.tools = ToolSet::All;
         spec.permissions.disallowed.clear();
         assert!(tool_names(&first_request(&lab, &spec).await).contains(&"Bash"));
@@ -113,10 +95,7 @@ async fn real_the_prefix_stays_the_same() {
         std::fs::create_dir(lab.place.work().join("elsewhere")).unwrap();
         let mut elsewhere = spec.clone();
         elsewhere.cwd = lab.place.work().join("elsewhere");
-        assert_eq!(
-            system(&first),
-            system(&first_request(&lab, &elsewhere).await)
-        );
+        assert_eq!(system(&first), system(&first_request(&lab, &elsewhere).await));
         elsewhere.stable_prompt = false;
         let dynamic = system(&first_request(&lab, &elsewhere).await);
         assert_ne!(system(&first), dynamic);

@@ -25,34 +25,24 @@ async fn allowed(session: &mut Session, prompt: &str) -> Heard {
 async fn real_only_listed_variables_reach_the_child() {
     on_both(async |lab| {
         let mut spec = lab.spec_without_login();
-        spec.env
-            .insert("ANTHROPIC_AUTH_TOKEN".into(), "dummy".into());
+        spec.env.insert("ANTHROPIC_AUTH_TOKEN".into(), "dummy".into());
         spec.env.insert("CHOSEN".into(), "by the profile".into());
         let mut session = lab.open(&spec).await;
         let heard = allowed(&mut session, &bash("env; pwd")).await;
         heard.text();
         let output = &heard.tool_results()[0].output;
         assert!(!output.contains("must-not-leak"), "{output}");
-        for name in [
-            "ANTHROPIC_API_KEY",
-            "CLAUDE_CODE_OAUTH_TOKEN",
-            "ANTHROPIC_TOKEN",
-            "SECRET_OF_OURS",
-        ] {
+        for name in
+            ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_TOKEN", "SECRET_OF_OURS"]
+        {
             assert!(!output.contains(&format!("{name}=")), "{name}: {output}");
         }
         let line = |name: &str| output.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(line("ANGELIA_AGENT=").starts_with("ANGELIA_AGENT=test-home:"));
         assert_eq!(line("CHOSEN="), "CHOSEN=by the profile");
-        assert_eq!(
-            line("HOME="),
-            format!("HOME={}", lab.place.home().display())
-        );
+        assert_eq!(line("HOME="), format!("HOME={}", lab.place.home().display()));
         let cwd = lab.place.work().canonicalize().unwrap();
-        assert!(
-            output.contains(cwd.to_str().unwrap()),
-            "the working directory"
-        );
+        assert!(output.contains(cwd.to_str().unwrap()), "the working directory");
         session.close().await;
     })
     .await;
@@ -110,16 +100,10 @@ async fn real_servers_of_the_profile_are_private_and_marked() {
         let arguments = arguments_of_children();
         session.say("hello").await.text();
         let environment = fs::read_to_string(&out).unwrap();
-        assert!(
-            environment.contains("ANGELIA_AGENT=test-home:"),
-            "{environment}"
-        );
+        assert!(environment.contains("ANGELIA_AGENT=test-home:"), "{environment}");
         assert!(environment.contains("TOKEN=secret-of-the-server"));
         assert!(!arguments.contains("secret-of-the-server"), "{arguments}");
-        let left: Vec<_> = fs::read_dir(&lab.host.work_dir)
-            .unwrap()
-            .flatten()
-            .collect();
+        let left: Vec<_> = fs::read_dir(&lab.host.work_dir).unwrap().flatten().collect();
         assert!(left.is_empty(), "{left:?}");
         session.close().await;
     })

@@ -30,9 +30,7 @@ fn roles_and_words(request: &Value) -> Vec<(String, String)> {
 }
 
 fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
-    list.iter()
-        .map(|(role, words)| ((*role).to_owned(), (*words).to_owned()))
-        .collect()
+    list.iter().map(|(role, words)| ((*role).to_owned(), (*words).to_owned())).collect()
 }
 
 #[tokio::test]
@@ -56,17 +54,10 @@ async fn real_a_conversation_resumes_with_everything_it_had() {
         assert!(after["system"].to_string().contains("MARK-OF-THE-PROMPT"));
         assert_eq!(
             roles_and_words(&after),
-            pairs(&[
-                ("user", "ECHO:one"),
-                ("assistant", "one"),
-                ("user", "ECHO:two")
-            ])
+            pairs(&[("user", "ECHO:one"), ("assistant", "one"), ("user", "ECHO:two")])
         );
         assert_eq!(second.usage().prefix_sha256, first.usage().prefix_sha256);
-        assert!(
-            second.usage().input_tokens < 100,
-            "not the first turn's again"
-        );
+        assert!(second.usage().input_tokens < 100, "not the first turn's again");
         session.close().await;
 
         // Switched off, every process starts anew.
@@ -146,11 +137,7 @@ async fn real_a_copied_conversation_goes_its_own_way() {
         assert_eq!(heard.native(), copy);
         assert_eq!(
             roles_and_words(&lab.last_request()),
-            pairs(&[
-                ("user", "ECHO:one"),
-                ("assistant", "one"),
-                ("user", "ECHO:only in the copy")
-            ])
+            pairs(&[("user", "ECHO:one"), ("assistant", "one"), ("user", "ECHO:only in the copy")])
         );
         session.close().await;
 

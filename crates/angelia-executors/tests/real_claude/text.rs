@@ -14,10 +14,7 @@ fn secret(lab: &Lab) -> String {
 }
 
 async fn send(session: &mut Session, origin: Origin, input: Vec<Content>) {
-    session
-        .turn(origin, input, Box::new(|_, _| {}))
-        .await
-        .text();
+    session.turn(origin, input, Box::new(|_, _| {})).await.text();
 }
 
 #[tokio::test]
@@ -26,11 +23,7 @@ async fn real_the_owners_text_acts() {
         let path = secret(&lab);
         let mut session = lab.open(&lab.spec()).await;
         session.say(&format!("ECHO:x @{path}")).await.text();
-        assert!(
-            lab.last_request()
-                .to_string()
-                .contains("CONTENT-OF-THE-FILE")
-        );
+        assert!(lab.last_request().to_string().contains("CONTENT-OF-THE-FILE"));
         let requests = lab.server.model_requests().len();
         let heard = session.say("/cost").await;
         assert!(heard.text().contains("Total cost"), "{heard:#?}");
@@ -64,10 +57,7 @@ async fn real_text_from_outside_never_acts() {
             let request = lab.last_request().to_string();
             assert_eq!(lab.server.model_requests().len(), expected, "{text}");
             assert!(!request.contains("CONTENT-OF-THE-FILE"), "{text}");
-            assert!(
-                request.contains(&json!(text).to_string()),
-                "byte-exact: {text}"
-            );
+            assert!(request.contains(&json!(text).to_string()), "byte-exact: {text}");
         }
         let text = Content::text;
         let mention = format!("@{path}");

@@ -61,14 +61,9 @@ async fn real_an_image_arrives() {
         \xaeB`\x82";
     on_both(async |lab| {
         let mut session = lab.open(&lab.spec()).await;
-        let image = Content::Image {
-            media_type: "image/png".into(),
-            data: PIXEL.into(),
-        };
+        let image = Content::Image { media_type: "image/png".into(), data: PIXEL.into() };
         let input = vec![Content::text("ECHO:seen"), image];
-        let heard = session
-            .turn(Origin::Owner, input, Box::new(|_, _| {}))
-            .await;
+        let heard = session.turn(Origin::Owner, input, Box::new(|_, _| {})).await;
         assert_eq!(heard.text(), "seen");
         let request = lab.last_request().to_string();
         assert!(request.contains(r#""media_type":"image/png""#), "{request}");

@@ -49,10 +49,7 @@ async fn real_a_command_is_run_once_for_the_session_or_not_at_all() {
     let heard = decided(&mut session, &exec("date"), Verdict::Session).await;
     only(&heard);
     let heard = decided(&mut session, &exec("date"), Verdict::Deny).await;
-    assert!(
-        heard.asked().is_empty(),
-        "allowed for the session: {heard:#?}"
-    );
+    assert!(heard.asked().is_empty(), "allowed for the session: {heard:#?}");
     assert!(heard.tool_results()[0].ok);
 
     let heard = decided(&mut session, &exec("mkdir late"), Verdict::Stop).await;
@@ -73,10 +70,7 @@ async fn real_a_file_change_shows_its_paths_and_waits() {
     let heard = decided(&mut session, &add_file("a.txt", "hello"), Verdict::Once).await;
     let asked = only(&heard);
     assert_eq!(asked.class, ToolClass::Edit);
-    assert!(
-        asked.subject.as_deref().unwrap().ends_with("a.txt"),
-        "{asked:#?}"
-    );
+    assert!(asked.subject.as_deref().unwrap().ends_with("a.txt"), "{asked:#?}");
     assert!(asked.detail.contains("1 file, +1"), "{asked:#?}");
     assert!(asked.input.get().contains("hello"), "{asked:#?}");
     assert_eq!(fs::read_to_string(lab.path("a.txt")).unwrap(), "hello\n");
@@ -136,10 +130,7 @@ async fn real_what_is_disallowed_is_seen_also_where_nobody_is_asked() {
         .await;
     assert_eq!(heard.text(), "done");
     let asked = asked.lock().unwrap().clone();
-    assert!(
-        asked.len() == 1 && asked[0].starts_with("Deny"),
-        "{asked:?}"
-    );
+    assert!(asked.len() == 1 && asked[0].starts_with("Deny"), "{asked:?}");
     assert!(lab.path("kept").exists());
     session.close().await;
     lab.close().await;

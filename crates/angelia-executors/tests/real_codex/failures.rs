@@ -28,11 +28,7 @@ async fn real_nobody_is_logged_in() {
     session.close().await;
 
     // With a login it goes on.
-    fs::write(
-        lab.home.join("auth.json"),
-        r#"{"OPENAI_API_KEY":"sk-dummy"}"#,
-    )
-    .unwrap();
+    fs::write(lab.home.join("auth.json"), r#"{"OPENAI_API_KEY":"sk-dummy"}"#).unwrap();
     let mut session = lab.open(&spec).await;
     assert_eq!(session.say("ECHO:hello").await.text(), "hello");
     let health = lab.executor.probe(&spec).await;
@@ -64,18 +60,13 @@ async fn real_a_key_that_is_missing_is_named() {
 
 #[tokio::test]
 async fn real_a_broken_configuration_is_fatal_and_named() {
-    for (more, said) in [
-        ("model = [", "config.toml"),
-        ("[features]\nplugins = 7\n", "config.toml"),
-    ] {
+    for (more, said) in [("model = [", "config.toml"), ("[features]\nplugins = 7\n", "config.toml")]
+    {
         let lab = Lab::configured(Login::Key, more);
         let failure = lab.try_open(&lab.spec(), None).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Invalid, "{failure:?}");
         assert!(failure.message.contains(said), "{failure:?}");
-        assert!(
-            failure.hint.as_deref().unwrap().contains("correct"),
-            "{failure:?}"
-        );
+        assert!(failure.hint.as_deref().unwrap().contains("correct"), "{failure:?}");
         let health = lab.executor.probe(&lab.spec()).await;
         assert!(!health.is_ready(), "{health:#?}");
         lab.close().await;
@@ -102,10 +93,7 @@ async fn real_a_program_of_the_wrong_version_is_refused() {
     let failure = lab.try_open(&spec, None).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unavailable);
     assert!(failure.message.contains("0.124.0 at"), "{failure:?}");
-    assert!(
-        failure.hint.as_deref().unwrap().contains("update"),
-        "{failure:?}"
-    );
+    assert!(failure.hint.as_deref().unwrap().contains("update"), "{failure:?}");
     let health = lab.executor.probe(&spec).await;
     assert!(health.installed.is_none() && !health.is_ready());
 
@@ -120,10 +108,7 @@ async fn real_a_model_that_fails_fails_the_turn_and_not_the_session() {
     let lab = Lab::new();
     let mut session = lab.open(&lab.spec()).await;
     let heard = session.say("STATUS:400 ECHO:the model says no").await;
-    assert!(
-        heard.failure().message.contains("the model says no"),
-        "{heard:#?}"
-    );
+    assert!(heard.failure().message.contains("the model says no"), "{heard:#?}");
     assert!(session.agent.is_usable());
     assert_eq!(session.say("ECHO:on").await.text(), "on");
     session.close().await;

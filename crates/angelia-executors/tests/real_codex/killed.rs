@@ -15,14 +15,8 @@ use crate::lab::{Lab, add_file, escalated, eventually, exec, wait_for};
 async fn recovered(lab: &Lab, mut session: Session, heard: &Heard, native: &NativeSessionId) {
     let failure = heard.failure();
     assert_eq!(failure.kind, FailureKind::Agent, "{heard:#?}");
-    assert!(
-        failure.message.contains("ended in the middle"),
-        "{failure:?}"
-    );
-    assert!(
-        failure.hint.as_deref().unwrap().contains("executor"),
-        "{failure:?}"
-    );
+    assert!(failure.message.contains("ended in the middle"), "{failure:?}");
+    assert!(failure.hint.as_deref().unwrap().contains("executor"), "{failure:?}");
     assert!(!session.agent.is_usable());
     session.close().await;
     assert_eq!(lab.processes(), BTreeSet::new(), "no orphan");
@@ -58,10 +52,7 @@ async fn real_killed_during_a_sandboxed_command() {
         tokio::join!(turn, killing).0
     };
     // The command may run before the program says so.
-    assert!(
-        heard.tool_results().iter().all(|result| !result.ok),
-        "{heard:#?}"
-    );
+    assert!(heard.tool_results().iter().all(|result| !result.ok), "{heard:#?}");
     recovered(&lab, session, &heard, &native).await;
     let left: Vec<_> = lab.place.work().read_dir().unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");

@@ -119,9 +119,8 @@ impl Lab {
     pub(crate) fn tool_outputs(&self) -> Vec<String> {
         let request = self.last_request();
         let items = request["input"].as_array().unwrap();
-        let outputs = items
-            .iter()
-            .filter(|item| item["type"].as_str().unwrap().ends_with("_output"));
+        let outputs =
+            items.iter().filter(|item| item["type"].as_str().unwrap().ends_with("_output"));
         outputs.map(|item| item["output"].to_string()).collect()
     }
 
@@ -183,7 +182,5 @@ pub(crate) fn patch(patch: &str) -> String {
 }
 
 pub(crate) fn add_file(name: &str, line: &str) -> String {
-    patch(&format!(
-        "*** Begin Patch\n*** Add File: {name}\n+{line}\n*** End Patch"
-    ))
+    patch(&format!("*** Begin Patch\n*** Add File: {name}\n+{line}\n*** End Patch"))
 }

@@ -30,11 +30,7 @@ async fn real_only_what_is_allowed_reaches_the_program() {
 async fn real_a_writable_thread_does_not_make_a_repository_trusted() {
     let lab = Lab::new();
     #[expect(clippy::disallowed_methods, reason = "a repository for the test")]
-    let made = Command::new("git")
-        .arg("init")
-        .arg("-q")
-        .arg(lab.place.work())
-        .status();
+    let made = Command::new("git").arg("init").arg("-q").arg(lab.place.work()).status();
     assert!(made.unwrap().success());
     // What the repository says must not count.
     fs::create_dir(lab.path(".codex")).unwrap();
@@ -58,11 +54,7 @@ async fn real_a_writable_thread_does_not_make_a_repository_trusted() {
     trusting.trust = true;
     let mut session = lab.open(&trusting).await;
     assert_eq!(session.say("ECHO:hello").await.text(), "hello");
-    assert!(
-        lab.last_request()
-            .to_string()
-            .contains("MARK-OF-THE-REPOSITORY")
-    );
+    assert!(lab.last_request().to_string().contains("MARK-OF-THE-REPOSITORY"));
     assert_eq!(lab.config(), before, "nothing was noted");
     session.close().await;
     lab.close().await;
@@ -88,10 +80,7 @@ async fn real_mcp_servers_carry_the_mark_and_end_with_the_session() {
         .await;
     }
     session.close().await;
-    eventually("a server outlives its session", || {
-        lab.processes() == lab.servers()
-    })
-    .await;
+    eventually("a server outlives its session", || lab.processes() == lab.servers()).await;
     lab.close().await;
 }
 

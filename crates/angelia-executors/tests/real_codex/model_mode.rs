@@ -57,9 +57,7 @@ async fn real_the_callers_tools_are_called_and_answered() {
             });
         }
     };
-    let heard = session
-        .say_watched(&call("lookup", &json!({"key": "x"})), answer)
-        .await;
+    let heard = session.say_watched(&call("lookup", &json!({"key": "x"})), answer).await;
     assert_eq!(heard.text(), "done", "{heard:#?}");
     assert!(heard.asked().is_empty());
     assert!(lab.tool_outputs()[0].contains("FOUND"));
@@ -91,22 +89,13 @@ async fn real_no_tool_reads_a_file() {
         spec.model = model.map(Into::into);
         spec.caller_tools.push(lookup());
         let mut session = lab.open(&spec).await;
-        for text in [
-            "$own",
-            "@secret.txt",
-            "/init",
-            "!cat secret.txt",
-            "[$own](SKILL.md)",
-        ] {
+        for text in ["$own", "@secret.txt", "/init", "!cat secret.txt", "[$own](SKILL.md)"] {
             session.say(&format!("{text} ECHO:hello")).await.text();
             let told = lab.last_request().to_string();
             assert!(!told.contains(SECRET), "{text}: {told}");
         }
         let mut names = offered(&lab.last_request());
-        assert!(
-            model.is_some() || names.contains(&"lookup".to_owned()),
-            "{names:?}"
-        );
+        assert!(model.is_some() || names.contains(&"lookup".to_owned()), "{names:?}");
         for further in [
             "exec_command",
             "shell",

@@ -17,14 +17,9 @@ fn real_the_schema_has_everything_that_is_used() {
     let place = Isolated::new().unwrap();
     for experimental in [false, true] {
         let folder = place.root().join(format!("schema-{experimental}"));
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a short command of the test's own"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "a short command of the test's own")]
         let mut command = Command::new(&codex.path);
-        command
-            .args(["app-server", "generate-json-schema", "--out"])
-            .arg(&folder);
+        command.args(["app-server", "generate-json-schema", "--out"]).arg(&folder);
         if experimental {
             command.arg("--experimental");
         }
@@ -34,11 +29,7 @@ fn real_the_schema_has_everything_that_is_used() {
         let bundle = read(&folder, "codex_app_server_protocol.v2.schemas.json");
         let requests = read(&folder, "ServerRequest.json");
         let missing = used::missing(&bundle, &requests, experimental);
-        assert_eq!(
-            missing,
-            Vec::<String>::new(),
-            "experimental: {experimental}"
-        );
+        assert_eq!(missing, Vec::<String>::new(), "experimental: {experimental}");
         if experimental {
             // What only the process needs.
             let turn = &bundle["definitions"]["TurnStartParams"]["properties"];

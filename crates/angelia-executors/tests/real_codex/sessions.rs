@@ -58,10 +58,7 @@ async fn real_a_copy_and_its_original_part() {
 async fn real_a_history_from_elsewhere_has_its_roles() {
     let lab = Lab::new();
     let mut spec = lab.spec();
-    for (role, text) in [
-        (Role::User, "carried question"),
-        (Role::Assistant, "carried answer"),
-    ] {
+    for (role, text) in [(Role::User, "carried question"), (Role::Assistant, "carried answer")] {
         let parts = vec![Part::Content(Content::text(text))];
         spec.history.push(Message { role, parts });
     }

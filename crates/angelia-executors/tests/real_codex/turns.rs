@@ -18,10 +18,7 @@ async fn real_a_turn_is_streamed_and_counted() {
     assert_eq!(heard.deltas().trim(), heard.text().trim());
     assert!(heard.emitted.iter().filter(|one| is_delta(one)).count() > 5);
     let first = heard.usage().clone();
-    assert!(
-        first.output_tokens > 0 && first.cache_read_tokens > 0,
-        "{first:?}"
-    );
+    assert!(first.output_tokens > 0 && first.cache_read_tokens > 0, "{first:?}");
     assert!(heard.notices().is_empty(), "{heard:#?}");
 
     // What a turn has spent is its own, although the program adds everything up.
@@ -78,10 +75,7 @@ async fn real_an_interrupt_in_the_middle_of_a_command_leaves_nothing_behind() {
     let mount_point = temporary.join(".git");
     let heard = session
         .say_watched(&command, move |emitted, hands| {
-            if matches!(
-                emitted,
-                Emitted::Event(angelia_core::model::EventKind::ToolCall(_))
-            ) {
+            if matches!(emitted, Emitted::Event(angelia_core::model::EventKind::ToolCall(_))) {
                 wait_for(&running);
                 assert!(mount_point.exists(), "there is something to leave behind");
                 hands.cancel.cancel();
@@ -140,8 +134,6 @@ async fn real_a_dropped_agent_stops_working() {
     let mut session = lab.open(&lab.spec()).await;
     assert_eq!(session.say("ECHO:hello").await.text(), "hello");
     assert_eq!(lab.servers().len(), 1);
-    tokio::time::timeout(Duration::from_secs(30), session.close())
-        .await
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(30), session.close()).await.unwrap();
     lab.close().await;
 }

@@ -20,15 +20,8 @@ async fn real_a_started_thread_waits_for_the_next_session() {
         let heard = session.say("ECHO:hello").await;
         assert_eq!(heard.text(), "hello");
         assert!(!heard.started().resumed && heard.notices().is_empty());
-        assert!(
-            lab.last_request()
-                .to_string()
-                .contains("MARK-OF-THE-PROMPT")
-        );
-        assert!(
-            !natives.contains(&heard.native()),
-            "every session has its own"
-        );
+        assert!(lab.last_request().to_string().contains("MARK-OF-THE-PROMPT"));
+        assert!(!natives.contains(&heard.native()), "every session has its own");
         natives.push(heard.native());
         session.close().await;
         if heard.started().warm {

@@ -29,15 +29,9 @@ pub(crate) fn fixture(folder: &Path, name: &str) -> Fixture {
     let text = fs::read_to_string(folder.join(format!("{name}.jsonl"))).unwrap();
     let lines = text.lines().map(|line| {
         let recorded: Recorded<'_> = serde_json::from_str(line).unwrap();
-        Line {
-            out: recorded.dir == "out",
-            msg: recorded.msg.get().to_owned(),
-        }
+        Line { out: recorded.dir == "out", msg: recorded.msg.get().to_owned() }
     });
-    Fixture {
-        name: name.to_owned(),
-        lines: lines.collect(),
-    }
+    Fixture { name: name.to_owned(), lines: lines.collect() }
 }
 
 /// All that are in there, which are so many at least.
@@ -93,12 +87,8 @@ pub(crate) fn whatever_order_of_keys(
         short.collect()
     };
     for Fixture { name, lines } in fixtures {
-        let reversed: Vec<Line> = (lines.iter())
-            .map(|line| Line {
-                msg: reverse(&line.msg),
-                ..line.clone()
-            })
-            .collect();
+        let reversed: Vec<Line> =
+            (lines.iter()).map(|line| Line { msg: reverse(&line.msg), ..line.clone() }).collect();
         assert_eq!(plain(lines), plain(&reversed), "{name}");
     }
 }

@@ -33,10 +33,7 @@ impl Seen {
             }
             EventKind::ToolCall(call) => {
                 assert!(self.open.insert(call.id.to_string()), "{place}: {call:?}");
-                assert!(
-                    !self.finished.contains(call.id.as_str()),
-                    "{place}: {call:?}"
-                );
+                assert!(!self.finished.contains(call.id.as_str()), "{place}: {call:?}");
                 assert!(!call.title.trim().is_empty(), "{place}: {call:?}");
             }
             EventKind::ToolResult(result) => {
@@ -56,9 +53,6 @@ impl Seen {
         assert!(all, "{place}: numbers of blocks are left out");
         assert!(self.open.is_empty(), "{place}: still open {:?}", self.open);
         let half: Vec<_> = self.blocks.iter().filter(|(_, state)| !state.1).collect();
-        assert!(
-            half.is_empty(),
-            "{place}: without their whole text {half:?}"
-        );
+        assert!(half.is_empty(), "{place}: without their whole text {half:?}");
     }
 }

@@ -35,22 +35,15 @@ fn spell_event(kind: &EventKind) -> String {
         EventKind::Started(started) => format!(
             "started model={} session={} resumed={}",
             started.model.as_deref().unwrap_or("-"),
-            started
-                .native_session_id
-                .as_ref()
-                .map_or("-", |id| id.as_str()),
+            started.native_session_id.as_ref().map_or("-", |id| id.as_str()),
             started.resumed,
         ),
-        EventKind::Delta {
-            block,
-            channel: c,
-            text,
-        } => format!("{}.delta {block} {:?}", channel(c), cut(text)),
-        EventKind::Block {
-            block,
-            channel: c,
-            text,
-        } => format!("{} {block} {:?}", channel(c), cut(text)),
+        EventKind::Delta { block, channel: c, text } => {
+            format!("{}.delta {block} {:?}", channel(c), cut(text))
+        }
+        EventKind::Block { block, channel: c, text } => {
+            format!("{} {block} {:?}", channel(c), cut(text))
+        }
         EventKind::ToolCall(call) => format!(
             "tool.started {} {} {} title={:?} parent={} input={}",
             call.id,
@@ -61,12 +54,7 @@ fn spell_event(kind: &EventKind) -> String {
             cut(call.input.get()),
         ),
         EventKind::ToolResult(result) => {
-            format!(
-                "tool.finished {} ok={} {:?}",
-                result.id,
-                result.ok,
-                cut(&result.output)
-            )
+            format!("tool.finished {} ok={} {:?}", result.id, result.ok, cut(&result.output))
         }
         EventKind::Plan(plan) => format!("plan {:?}", plan.items),
         EventKind::Usage(usage) => format!(
@@ -75,18 +63,11 @@ fn spell_event(kind: &EventKind) -> String {
             usage.output_tokens,
             usage.cache_read_tokens,
             usage.cache_write_tokens,
-            usage
-                .cost_usd
-                .map_or("-".to_owned(), |cost| format!("{cost:.6}")),
+            usage.cost_usd.map_or("-".to_owned(), |cost| format!("{cost:.6}")),
             usage.lane.as_deref().unwrap_or("-"),
         ),
         EventKind::Notice(notice) => {
-            format!(
-                "notice {} {} {:?}",
-                notice.level.as_str(),
-                notice.code,
-                notice.text
-            )
+            format!("notice {} {} {:?}", notice.level.as_str(), notice.code, notice.text)
         }
         EventKind::Native { name, raw } => format!("native {name} ({} bytes)", raw.get().len()),
         EventKind::Approval(_) | EventKind::Resolved(_) | EventKind::Finished(_) => {

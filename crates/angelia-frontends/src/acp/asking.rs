@@ -23,11 +23,7 @@ impl Waiting {
         id: Id<'static>,
         answer: oneshot::Receiver<Answer>,
     ) -> Self {
-        Self {
-            connection,
-            id,
-            answer,
-        }
+        Self { connection, id, answer }
     }
 
     pub(super) fn id(&self) -> &Id<'static> {
@@ -73,12 +69,7 @@ fn withdrawn(id: &Id<'_>) -> Option<Vec<u8>> {
     struct Params<'a> {
         request_id: &'a Id<'a>,
     }
-    encode::notification(
-        Dialect::V2,
-        "$/cancel_request",
-        Some(&Params { request_id: id }),
-    )
-    .ok()
+    encode::notification(Dialect::V2, "$/cancel_request", Some(&Params { request_id: id })).ok()
 }
 
 impl Connection {

@@ -136,11 +136,7 @@ impl Connection {
             id: (),
             error: &'a E,
         }
-        let message = Message {
-            jsonrpc: "2.0",
-            id: (),
-            error: &refusal.object(),
-        };
+        let message = Message { jsonrpc: "2.0", id: (), error: &refusal.object() };
         if let Ok(mut line) = serde_json::to_vec(&message) {
             line.push(b'\n');
             self.say(line).await;

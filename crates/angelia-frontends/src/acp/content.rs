@@ -29,9 +29,7 @@ pub(super) fn said(blocks: Vec<ContentBlock>, images: bool) -> Result<Said, Refu
                 input.push(picture(image.mime_type, &image.data)?);
             }
             ContentBlock::Image(_) => {
-                return Err(Refusal::invalid(
-                    "the agent of this session takes no images",
-                ));
+                return Err(Refusal::invalid("the agent of this session takes no images"));
             }
             ContentBlock::ResourceLink(link) => input.push(Content::text(linked(&link))),
             ContentBlock::Resource(resource) => {
@@ -63,10 +61,7 @@ fn picture(media_type: String, data: &str) -> Result<Content, Refusal> {
     let data = BASE64_STANDARD.decode(data);
     let data =
         data.map_err(|error| Refusal::invalid(format!("an image is not base64: {error}")))?;
-    Ok(Content::Image {
-        media_type: media_type.into(),
-        data: data.into(),
-    })
+    Ok(Content::Image { media_type: media_type.into(), data: data.into() })
 }
 
 /// A link is named and left to the agent, which can open it itself.
@@ -99,9 +94,7 @@ fn embedded(resource: EmbeddedResourceResource, images: bool) -> Result<Content,
             let text = format!("<resource uri=\"{uri}\">\n[not text: {kind}]\n</resource>");
             Ok(Content::text(text))
         }
-        _ => Err(Refusal::invalid(
-            "a resource of this kind is not understood here",
-        )),
+        _ => Err(Refusal::invalid("a resource of this kind is not understood here")),
     }
 }
 
@@ -146,9 +139,7 @@ mod tests {
             r#"[{"type":"resource","resource":{"uri":"x","mimeType":"image/png","blob":"iVBORw=="}}]"#,
         ] {
             let said = read(json).unwrap();
-            let [Content::Image { media_type, data }] = &*said.input else {
-                panic!("{said:?}")
-            };
+            let [Content::Image { media_type, data }] = &*said.input else { panic!("{said:?}") };
             assert_eq!((&**media_type, &**data), ("image/png", &b"\x89PNG"[..]));
         }
     }

@@ -19,19 +19,8 @@ pub(super) struct Answered {
 
 /// Of this turn alone, as agents in the field count: what was read from a cache is no input again.
 pub(super) fn tokens(usage: &Usage) -> v1::Usage {
-    let Usage {
-        input_tokens,
-        output_tokens,
-        cache_read_tokens,
-        cache_write_tokens,
-        ..
-    } = *usage;
-    let all = [
-        input_tokens,
-        output_tokens,
-        cache_read_tokens,
-        cache_write_tokens,
-    ];
+    let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, .. } = *usage;
+    let all = [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens];
     let total = all.into_iter().fold(0, u64::saturating_add);
     v1::Usage::new(total, input_tokens, output_tokens)
         .cached_read_tokens(cache_read_tokens)
@@ -56,11 +45,7 @@ struct Details {
 impl Answered {
     /// It was cancelled before anything came of it.
     pub(super) const fn cancelled() -> Self {
-        Self {
-            stop_reason: "cancelled",
-            usage: None,
-            meta: None,
-        }
+        Self { stop_reason: "cancelled", usage: None, meta: None }
     }
 }
 
@@ -99,41 +84,23 @@ mod tests {
     use super::*;
 
     fn reason(status: Status, reason: &str, cancelled: bool) -> Result<&'static str, i64> {
-        let outcome = Outcome {
-            status,
-            text: "".into(),
-            reason: reason.into(),
-            usage: Usage::default(),
-        };
-        answer(&outcome, cancelled)
-            .map(|answer| answer.stop_reason)
-            .map_err(|refusal| refusal.code)
+        let outcome =
+            Outcome { status, text: "".into(), reason: reason.into(), usage: Usage::default() };
+        answer(&outcome, cancelled).map(|answer| answer.stop_reason).map_err(|refusal| refusal.code)
     }
 
     #[test]
     fn every_end_has_its_reason_or_its_error() {
         let failed = |kind| Status::Failed(Failure::new(kind, "m"));
         assert_eq!(reason(Status::Completed, "end_turn", false), Ok("end_turn"));
-        assert_eq!(
-            reason(Status::Completed, "max_tokens", false),
-            Ok("max_tokens")
-        );
-        assert_eq!(
-            reason(Status::Partial, "budget_seconds", false),
-            Ok("max_turn_requests")
-        );
+        assert_eq!(reason(Status::Completed, "max_tokens", false), Ok("max_tokens"));
+        assert_eq!(reason(Status::Partial, "budget_seconds", false), Ok("max_turn_requests"));
         assert_eq!(reason(Status::Interrupted, "", false), Ok("cancelled"));
-        assert_eq!(
-            reason(failed(FailureKind::Refused), "", false),
-            Ok("refusal")
-        );
+        assert_eq!(reason(failed(FailureKind::Refused), "", false), Ok("refusal"));
         assert_eq!(reason(failed(FailureKind::Auth), "", false), Err(-32000));
         assert_eq!(reason(failed(FailureKind::Invalid), "", false), Err(-32602));
         assert_eq!(reason(failed(FailureKind::Timeout), "", false), Err(-32603));
-        assert_eq!(
-            reason(failed(FailureKind::Agent), "", true),
-            Ok("cancelled")
-        );
+        assert_eq!(reason(failed(FailureKind::Agent), "", true), Ok("cancelled"));
     }
 
     #[test]
@@ -149,12 +116,8 @@ mod tests {
         let tokens = serde_json::json!({"totalTokens": 4321, "inputTokens": 1, "outputTokens": 20,
             "cachedReadTokens": 300, "cachedWriteTokens": 4000});
         let ended = |status, usage: &Usage| {
-            let outcome = Outcome {
-                status,
-                text: "".into(),
-                reason: "".into(),
-                usage: usage.clone(),
-            };
+            let outcome =
+                Outcome { status, text: "".into(), reason: "".into(), usage: usage.clone() };
             answer(&outcome, false)
         };
         let done = serde_json::to_value(ended(Status::Completed, &used).unwrap()).unwrap();

@@ -33,11 +33,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            data: None,
-        }
+        Self { code, message: message.into(), data: None }
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
@@ -45,16 +41,11 @@ impl Refusal {
     }
 
     pub(super) fn unknown_method(method: &str) -> Self {
-        Self::new(
-            METHOD_NOT_FOUND,
-            format!("there is no method `{method}` here"),
-        )
+        Self::new(METHOD_NOT_FOUND, format!("there is no method `{method}` here"))
     }
 
     pub(super) fn params(method: &str, error: impl Display) -> Self {
-        Self::invalid(format!(
-            "the parameters of `{method}` make no sense: {error}"
-        ))
+        Self::invalid(format!("the parameters of `{method}` make no sense: {error}"))
     }
 
     pub(super) fn no_session(id: &str) -> Self {
@@ -98,16 +89,8 @@ impl Refusal {
             | FailureKind::Agent
             | FailureKind::Internal => INTERNAL_ERROR,
         };
-        let data = Data {
-            failure: FailureJson(failure.clone()),
-            usage,
-            cost_usd,
-        };
-        Self {
-            code,
-            message: failure.to_string(),
-            data: to_raw_value(&data).ok(),
-        }
+        let data = Data { failure: FailureJson(failure.clone()), usage, cost_usd };
+        Self { code, message: failure.to_string(), data: to_raw_value(&data).ok() }
     }
 
     pub(super) fn object(&self) -> ErrorObject<'_> {

@@ -69,10 +69,9 @@ pub(super) fn decision(answer: connection::Answer, questions: &[Question]) -> De
         let Some(value) = content.get(&name(questions, at)).and_then(text) else {
             return Decision::new(Verdict::Deny, BY).with_note("not every question was answered");
         };
-        decision.answers.push(Answer {
-            question: Arc::clone(&question.text),
-            answer: value.into(),
-        });
+        decision
+            .answers
+            .push(Answer { question: Arc::clone(&question.text), answer: value.into() });
     }
     decision
 }
@@ -95,12 +94,7 @@ mod tests {
     use super::*;
 
     fn question(header: &str, multiple: bool) -> Question {
-        Question {
-            text: "What?".into(),
-            header: header.into(),
-            options: Vec::new(),
-            multiple,
-        }
+        Question { text: "What?".into(), header: header.into(), options: Vec::new(), multiple }
     }
 
     fn decide(answer: &serde_json::Value, questions: &[Question]) -> Decision {
@@ -109,11 +103,7 @@ mod tests {
 
     #[test]
     fn answers_are_found_by_heading_or_number() {
-        let questions = [
-            question("Colour", false),
-            question("", false),
-            question("Many", true),
-        ];
+        let questions = [question("Colour", false), question("", false), question("Many", true)];
         let answer = json!({"action": "accept",
             "content": {"Colour": "red", "question-2": "yes", "Many": ["a", "b"]}});
         let decision = decide(&answer, &questions);
@@ -127,14 +117,8 @@ mod tests {
         let questions = [question("A", false), question("B", false)];
         let half = json!({"action": "accept", "content": {"A": "x"}});
         assert_eq!(decide(&half, &questions).verdict, Verdict::Deny);
-        assert_eq!(
-            decide(&json!({"action": "decline"}), &questions).verdict,
-            Verdict::Deny
-        );
-        assert_eq!(
-            decide(&json!({"action": "cancel"}), &questions).verdict,
-            Verdict::Stop
-        );
+        assert_eq!(decide(&json!({"action": "decline"}), &questions).verdict, Verdict::Deny);
+        assert_eq!(decide(&json!({"action": "cancel"}), &questions).verdict, Verdict::Stop);
         assert_eq!(decide(&json!(7), &questions).verdict, Verdict::Deny);
     }
 }

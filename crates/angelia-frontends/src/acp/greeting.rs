@@ -31,9 +31,7 @@ pub(super) async fn initialize(
     let client = &request.client_capabilities;
     let session = client.session.as_ref();
     connection.introduce(Client {
-        features: Features {
-            notices: session.is_some_and(|session| session.notices.is_some()),
-        },
+        features: Features { notices: session.is_some_and(|session| session.notices.is_some()) },
         forms: (client.elicitation.as_ref()).is_some_and(|forms| forms.form.is_some()),
     });
     // Whoever has no agent hears why with the first session.

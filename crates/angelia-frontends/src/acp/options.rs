@@ -20,11 +20,7 @@ pub(super) const MODEL: &str = "model";
 pub(super) const DEFAULT_MODEL: &str = "default";
 
 const LEVELS: [(PermissionLevel, &str, &str); 3] = [
-    (
-        PermissionLevel::Ask,
-        "Ask",
-        "Whatever the agent asks about is put to you",
-    ),
+    (PermissionLevel::Ask, "Ask", "Whatever the agent asks about is put to you"),
     (
         PermissionLevel::Edit,
         "Edit",
@@ -112,10 +108,7 @@ mod tests {
             for option in options.as_array().unwrap() {
                 let current = &option["currentValue"];
                 let values = option["options"].as_array().unwrap();
-                assert!(
-                    values.iter().any(|one| one["value"] == *current),
-                    "{option}"
-                );
+                assert!(values.iter().any(|one| one["value"] == *current), "{option}");
                 let mut names: Vec<_> = values.iter().map(|one| one["value"].as_str()).collect();
                 names.sort_unstable();
                 let count = names.len();
@@ -123,11 +116,7 @@ mod tests {
                 assert_eq!(names.len(), count, "{option}");
             }
         }
-        let none = Chosen {
-            model: None,
-            models: Vec::new(),
-            level: PermissionLevel::Ask,
-        };
+        let none = Chosen { model: None, models: Vec::new(), level: PermissionLevel::Ask };
         assert_eq!(none.options().len(), 1);
         assert_eq!(level("unattended"), Some(PermissionLevel::Unattended));
         assert_eq!(level("bypass"), None);

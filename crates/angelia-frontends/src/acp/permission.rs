@@ -40,11 +40,7 @@ pub(super) fn params<'a>(session_id: &'a str, tool_call: AskedTool<'a>) -> Param
         name,
         kind,
     };
-    Params {
-        session_id,
-        tool_call,
-        options: CHOICES.iter().map(choice).collect(),
-    }
+    Params { session_id, tool_call, options: CHOICES.iter().map(choice).collect() }
 }
 
 /// What somebody chose.
@@ -100,9 +96,7 @@ mod tests {
     #[test]
     fn answers_decide_by_their_option() {
         let selected = |id: &str| {
-            verdict(&format!(
-                r#"{{"outcome":{{"outcome":"selected","optionId":"{id}"}}}}"#
-            ))
+            verdict(&format!(r#"{{"outcome":{{"outcome":"selected","optionId":"{id}"}}}}"#))
         };
         assert_eq!(selected("allow_once"), Verdict::Once);
         assert_eq!(selected("allow_always"), Verdict::Session);
@@ -114,13 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_allows_nothing() {
-        for odd in [
-            "{}",
-            "null",
-            "[]",
-            r#"{"outcome":"selected"}"#,
-            r#"{"outcome":{}}"#,
-        ] {
+        for odd in ["{}", "null", "[]", r#"{"outcome":"selected"}"#, r#"{"outcome":{}}"#] {
             assert!(!verdict(odd).allows(), "{odd}");
         }
         assert!(!decision(Err("no".to_owned())).verdict.allows());

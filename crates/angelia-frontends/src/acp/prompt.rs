@@ -80,25 +80,11 @@ impl Prompt {
         let said = said(prompt.prompt, open.images)?;
         let cancel = CancellationToken::new();
         open.running = Some(cancel.clone());
-        Ok(Self {
-            request,
-            session,
-            cwd: open.cwd.clone(),
-            spent: open.spent,
-            said,
-            cancel,
-        })
+        Ok(Self { request, session, cwd: open.cwd.clone(), spent: open.spent, said, cancel })
     }
 
     pub(super) async fn run(self, connection: Arc<Connection>) {
-        let Self {
-            request,
-            session,
-            cwd,
-            spent,
-            said,
-            cancel,
-        } = self;
+        let Self { request, session, cwd, spent, said, cancel } = self;
         let title = title(&said.input);
         let updates = Updates::new(session, &cwd, connection.client().features);
         let following = Following {
@@ -139,14 +125,8 @@ async fn submit(
     said: Said,
     cancel: &CancellationToken,
 ) -> Result<Submitted, EngineError> {
-    let options = TurnOptions {
-        can_ask: true,
-        ..TurnOptions::new(said.origin)
-    };
-    let new = Submission {
-        follows: true,
-        ..Submission::new(session, said.input, options)
-    };
+    let options = TurnOptions { can_ask: true, ..TurnOptions::new(said.origin) };
+    let new = Submission { follows: true, ..Submission::new(session, said.input, options) };
     let patience = Instant::now() + PATIENCE;
     loop {
         match connection.engine.submit_as(new.clone()).await {
@@ -167,9 +147,7 @@ impl Following {
         submitted: Submitted,
         cancel: &CancellationToken,
     ) -> Result<Outcome, Refusal> {
-        let Submitted {
-            turn, mut watch, ..
-        } = submitted;
+        let Submitted { turn, mut watch, .. } = submitted;
         let engine = self.connection.engine.clone();
         let mut stopping = false;
         loop {
@@ -272,8 +250,7 @@ impl Following {
         });
         if let (Ok(chosen), Some(())) = (chosen, news) {
             let update = ConfigOptionUpdate::new(chosen.options());
-            self.updates
-                .put(&SessionUpdate::ConfigOptionUpdate(update), out);
+            self.updates.put(&SessionUpdate::ConfigOptionUpdate(update), out);
         }
     }
 }
@@ -286,16 +263,13 @@ impl Connection {
             Some(open) if !open.titled => open.titled = true,
             _ => return,
         }
-        let named = self
-            .engine
-            .rename_session(session, Some(Arc::clone(&title)));
+        let named = self.engine.rename_session(session, Some(Arc::clone(&title)));
         if let Err(error) = named.await {
             tracing::debug!(%error, "the session could not be named");
             return;
         }
         let update = SessionInfoUpdate::new().title(title.to_string());
-        self.tell(session, &SessionUpdate::SessionInfoUpdate(update))
-            .await;
+        self.tell(session, &SessionUpdate::SessionInfoUpdate(update)).await;
     }
 }
 

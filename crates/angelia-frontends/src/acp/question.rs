@@ -45,10 +45,7 @@ async fn choices(
         let request = connection.request(permission::METHOD, &params(session, approval, question));
         let answer = ask(connection, request, unwanted).await?;
         let chosen = match chose(answer) {
-            Chose::Option(id) => id
-                .parse()
-                .ok()
-                .and_then(|at: usize| question.options.get(at)),
+            Chose::Option(id) => id.parse().ok().and_then(|at: usize| question.options.get(at)),
             Chose::Cancelled => return Some(Decision::new(Verdict::Stop, BY)),
             Chose::Nothing(why) => {
                 return Some(Decision::new(Verdict::Deny, "nobody").with_note(why));
@@ -68,18 +65,10 @@ async fn choices(
 }
 
 fn params<'a>(session_id: &'a str, approval: &'a Approval, question: &'a Question) -> Params<'a> {
-    let choice = |(at, name)| Choice {
-        option_id: format!("{at}"),
-        name,
-        kind: "allow_once",
-    };
+    let choice = |(at, name)| Choice { option_id: format!("{at}"), name, kind: "allow_once" };
     let labels = question.options.iter().map(|option| &*option.label);
     let mut options: Vec<_> = labels.enumerate().map(choice).collect();
-    options.push(Choice {
-        option_id: SKIP.to_owned(),
-        name: "Skip",
-        kind: "reject_once",
-    });
+    options.push(Choice { option_id: SKIP.to_owned(), name: "Skip", kind: "reject_once" });
     let lines = question.options.iter().map(|option| {
         let (label, about) = (&option.label, &option.description);
         format!("- {label}: {about}\n")

@@ -22,10 +22,8 @@ impl Connection {
         for turn in self.turns(record).await? {
             updates.input(turn.id, &turn.input, &mut out);
             let mut watch = self.engine.watch(turn.id, 0).await?;
-            while let Some(batch) = watch
-                .next()
-                .await
-                .map_err(angelia_core::engine::EngineError::from)?
+            while let Some(batch) =
+                watch.next().await.map_err(angelia_core::engine::EngineError::from)?
             {
                 for event in &*batch {
                     updates.event(event, &mut out);
@@ -46,10 +44,7 @@ impl Connection {
         let mut forked_from = record.forked_from;
         let mut before = None;
         loop {
-            let page = Page {
-                limit: PAGE,
-                before,
-            };
+            let page = Page { limit: PAGE, before };
             let older = self.engine.turns(Some(session), page).await?;
             let Some(oldest) = older.last() else {
                 // Identifiers sort by age: what is younger than the fork is not part of it.

@@ -44,14 +44,12 @@ fn server(given: &McpServer) -> Result<(Arc<str>, RawJson), Refusal> {
             };
             (&server.name, to_raw_value(&program))
         }
-        McpServer::Http(server) => (
-            &server.name,
-            to_raw_value(&remote("http", &server.url, &server.headers)),
-        ),
-        McpServer::Sse(server) => (
-            &server.name,
-            to_raw_value(&remote("sse", &server.url, &server.headers)),
-        ),
+        McpServer::Http(server) => {
+            (&server.name, to_raw_value(&remote("http", &server.url, &server.headers)))
+        }
+        McpServer::Sse(server) => {
+            (&server.name, to_raw_value(&remote("sse", &server.url, &server.headers)))
+        }
         _ => {
             let message = "an MCP server of this kind is not understood here; use stdio or http";
             return Err(Refusal::invalid(message));
@@ -63,11 +61,7 @@ fn server(given: &McpServer) -> Result<(Arc<str>, RawJson), Refusal> {
 
 fn remote<'a>(kind: &'static str, url: &'a str, headers: &'a [HttpHeader]) -> Remote<'a> {
     let headers = headers.iter();
-    Remote {
-        r#type: kind,
-        url,
-        headers: headers.map(|one| (&*one.name, &*one.value)).collect(),
-    }
+    Remote { r#type: kind, url, headers: headers.map(|one| (&*one.name, &*one.value)).collect() }
 }
 
 #[cfg(test)]
@@ -83,19 +77,10 @@ mod tests {
         )
         .unwrap();
         let told: Vec<_> = servers(&given).unwrap();
-        let told: Vec<_> = told
-            .iter()
-            .map(|(name, raw)| (&**name, raw.get()))
-            .collect();
+        let told: Vec<_> = told.iter().map(|(name, raw)| (&**name, raw.get())).collect();
         let expected = [
-            (
-                "docs",
-                r#"{"command":"/bin/docs","args":["-v"],"env":{"A":"1"}}"#,
-            ),
-            (
-                "web",
-                r#"{"type":"http","url":"http://x","headers":{"H":"2"}}"#,
-            ),
+            ("docs", r#"{"command":"/bin/docs","args":["-v"],"env":{"A":"1"}}"#),
+            ("web", r#"{"type":"http","url":"http://x","headers":{"H":"2"}}"#),
         ];
         assert_eq!(told, expected);
     }

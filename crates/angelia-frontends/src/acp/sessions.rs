@@ -45,11 +45,7 @@ impl Connection {
         };
         let mut spec = self.profiles.spec(wanted).await?;
         spec.mcp_servers.extend(more);
-        let new = NewSession {
-            spec,
-            title: None,
-            name: None,
-        };
+        let new = NewSession { spec, title: None, name: None };
         let record = self.engine.create_session(new).await?;
         self.warm_up(&record);
         let chosen = self.open(&record, Spent::NOTHING);
@@ -69,9 +65,7 @@ impl Connection {
         let record = self.equip(record, given).await?;
         let spent = self.replay(&record).await?;
         let chosen = self.open(&record, spent);
-        Ok(LoadSessionResponse::new()
-            .modes(chosen.modes())
-            .config_options(chosen.options()))
+        Ok(LoadSessionResponse::new().modes(chosen.modes()).config_options(chosen.options()))
     }
 
     pub(super) async fn resume_session(
@@ -83,9 +77,7 @@ impl Connection {
         let record = self.found(&request.session_id.0, &request.cwd).await?;
         let record = self.equip(record, given).await?;
         let chosen = self.open(&record, Spent::UNKNOWN);
-        Ok(ResumeSessionResponse::new()
-            .modes(chosen.modes())
-            .config_options(chosen.options()))
+        Ok(ResumeSessionResponse::new().modes(chosen.modes()).config_options(chosen.options()))
     }
 
     /// A new session that goes on from where this one stands.
@@ -238,8 +230,7 @@ impl Connection {
         let level = mode(&request.mode_id.0)?;
         let chosen = self.change_level(session, level).await?;
         let update = ConfigOptionUpdate::new(chosen.options());
-        self.tell(session, &SessionUpdate::ConfigOptionUpdate(update))
-            .await;
+        self.tell(session, &SessionUpdate::ConfigOptionUpdate(update)).await;
         Ok(SetSessionModeResponse::new())
     }
 
@@ -255,8 +246,7 @@ impl Connection {
             options::MODE => {
                 let chosen = self.change_level(session, mode(&value.0)?).await?;
                 let update = CurrentModeUpdate::new(chosen.level.as_str());
-                self.tell(session, &SessionUpdate::CurrentModeUpdate(update))
-                    .await;
+                self.tell(session, &SessionUpdate::CurrentModeUpdate(update)).await;
                 chosen
             }
             options::MODEL => self.change_model(session, &value.0).await?,
@@ -336,9 +326,7 @@ fn no_more_directories(more: &[std::path::PathBuf]) -> Result<(), Refusal> {
     if more.is_empty() {
         return Ok(());
     }
-    Err(Refusal::invalid(
-        "a session has one directory here; leave `additionalDirectories` out",
-    ))
+    Err(Refusal::invalid("a session has one directory here; leave `additionalDirectories` out"))
 }
 
 async fn is_directory(cwd: &Path) -> Result<(), Refusal> {
@@ -347,13 +335,7 @@ async fn is_directory(cwd: &Path) -> Result<(), Refusal> {
     }
     match tokio::fs::metadata(cwd).await {
         Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(Refusal::invalid(format!(
-            "{} is no directory",
-            cwd.display()
-        ))),
-        Err(error) => Err(Refusal::invalid(format!(
-            "cannot work in {}: {error}",
-            cwd.display()
-        ))),
+        Ok(_) => Err(Refusal::invalid(format!("{} is no directory", cwd.display()))),
+        Err(error) => Err(Refusal::invalid(format!("cannot work in {}: {error}", cwd.display()))),
     }
 }

@@ -30,21 +30,13 @@ pub(super) struct MessageChunk<'a> {
 
 impl<'a> MessageChunk<'a> {
     pub(super) fn user(message_id: &'a str, content: Shown<'a>) -> Self {
-        Self {
-            session_update: "user_message_chunk",
-            message_id,
-            content,
-        }
+        Self { session_update: "user_message_chunk", message_id, content }
     }
 }
 
 /// A content block.
 #[derive(Serialize)]
-#[serde(
-    tag = "type",
-    rename_all = "snake_case",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(super) enum Shown<'a> {
     Text { text: Cow<'a, str> },
     Image { mime_type: &'a str, data: String },
@@ -58,29 +50,15 @@ impl<'a> Shown<'a> {
 
 /// A piece of a tool call's content.
 #[derive(Serialize)]
-#[serde(
-    tag = "type",
-    rename_all = "snake_case",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(super) enum ToolContent<'a> {
-    Content {
-        content: Shown<'a>,
-    },
-    Diff {
-        path: &'a Path,
-        old_text: Option<&'a str>,
-        new_text: &'a str,
-    },
+    Content { content: Shown<'a> },
+    Diff { path: &'a Path, old_text: Option<&'a str>, new_text: &'a str },
 }
 
 impl<'a> From<&'a Diff> for ToolContent<'a> {
     fn from(diff: &'a Diff) -> Self {
-        Self::Diff {
-            path: &diff.path,
-            old_text: diff.old.as_deref(),
-            new_text: &diff.new,
-        }
+        Self::Diff { path: &diff.path, old_text: diff.old.as_deref(), new_text: &diff.new }
     }
 }
 
@@ -149,9 +127,7 @@ impl<'a> AskedTool<'a> {
             title,
             kind: "other",
             status: "pending",
-            content: vec![ToolContent::Content {
-                content: Shown::text(about),
-            }],
+            content: vec![ToolContent::Content { content: Shown::text(about) }],
             locations: &[],
             raw_input: None,
         }

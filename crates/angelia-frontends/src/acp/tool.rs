@@ -60,11 +60,7 @@ impl Look {
             (Some(path), ToolClass::Edit) => edits(&fields, path),
             _ => Vec::new(),
         };
-        Self {
-            kind: kind(class, &fields),
-            locations: locations.collect(),
-            diffs,
-        }
+        Self { kind: kind(class, &fields), locations: locations.collect(), diffs }
     }
 
     fn of_changes(changes: &[Change]) -> Self {
@@ -126,11 +122,7 @@ fn edits(fields: &Fields<'_>, path: &Path) -> Vec<Diff> {
         return Vec::new();
     };
     let old = text(fields, "old_string").or_else(|| text(fields, "old_text"));
-    vec![Diff {
-        path: path.to_owned(),
-        old: old.map(Cow::into_owned),
-        new,
-    }]
+    vec![Diff { path: path.to_owned(), old: old.map(Cow::into_owned), new }]
 }
 
 /// One file of a patch.
@@ -182,18 +174,11 @@ fn first_line(patch: &str) -> Option<u32> {
 impl Change {
     fn diffs(&self) -> Vec<Diff> {
         let path = self.moved_to.as_ref().unwrap_or(&self.path);
-        let diff = |old: Option<String>, new: String| Diff {
-            path: path.clone(),
-            old,
-            new,
-        };
+        let diff = |old: Option<String>, new: String| Diff { path: path.clone(), old, new };
         match self.verb.as_str() {
             "add" => vec![diff(None, self.patch.clone())],
             "delete" => vec![diff(Some(self.patch.clone()), String::new())],
-            _ => hunks(&self.patch)
-                .into_iter()
-                .map(|(old, new)| diff(Some(old), new))
-                .collect(),
+            _ => hunks(&self.patch).into_iter().map(|(old, new)| diff(Some(old), new)).collect(),
         }
     }
 }
@@ -268,25 +253,13 @@ mod tests {
             {"path":"/w/n","kind":{"type":"add"},"diff":"1\n"},
             {"path":"/w/d","kind":{"type":"delete"},"diff":"2\n"}]}"#;
         let patch = look(ToolClass::Edit, input);
-        let place = |path: &str, line| Location {
-            path: path.into(),
-            line,
-        };
-        let places = [
-            place("/w/c", Some(7)),
-            place("/w/n", None),
-            place("/w/d", None),
-        ];
+        let place = |path: &str, line| Location { path: path.into(), line };
+        let places = [place("/w/c", Some(7)), place("/w/n", None), place("/w/d", None)];
         assert_eq!(patch.locations, places);
-        let sides: Vec<_> = (patch.diffs.iter())
-            .map(|diff| (diff.old.as_deref(), &*diff.new))
-            .collect();
-        let expected = [
-            (Some("one\nx\n"), "one\ny\n"),
-            (Some("z\n"), ""),
-            (None, "1\n"),
-            (Some("2\n"), ""),
-        ];
+        let sides: Vec<_> =
+            (patch.diffs.iter()).map(|diff| (diff.old.as_deref(), &*diff.new)).collect();
+        let expected =
+            [(Some("one\nx\n"), "one\ny\n"), (Some("z\n"), ""), (None, "1\n"), (Some("2\n"), "")];
         assert_eq!(sides, expected);
     }
 
@@ -296,10 +269,7 @@ mod tests {
         assert_eq!((read.kind, read.locations[0].line), ("read", Some(12)));
         assert!(read.diffs.is_empty());
         assert_eq!(look(ToolClass::Read, r#"{"pattern":"x"}"#).kind, "search");
-        assert_eq!(
-            look(ToolClass::Other, r#"{"url":"http://x"}"#).kind,
-            "fetch"
-        );
+        assert_eq!(look(ToolClass::Other, r#"{"url":"http://x"}"#).kind, "fetch");
     }
 
     #[test]

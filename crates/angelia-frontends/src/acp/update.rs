@@ -103,19 +103,11 @@ impl Updates {
     pub fn event(&mut self, event: &TurnEvent, out: &mut Vec<u8>) {
         self.begin(event.turn);
         match &event.kind {
-            EventKind::Delta {
-                block,
-                channel,
-                text,
-            } => {
+            EventKind::Delta { block, channel, text } => {
                 self.text(*block, *channel, text, out);
                 self.unfinished.entry(*block).or_default().push_str(text);
             }
-            EventKind::Block {
-                block,
-                channel,
-                text,
-            } => self.whole(*block, *channel, text, out),
+            EventKind::Block { block, channel, text } => self.whole(*block, *channel, text, out),
             EventKind::ToolCall(call) => self.tool_call(call, out),
             EventKind::ToolResult(result) => self.tool_result(result, out),
             EventKind::Plan(plan) => self.plan(plan, out),
@@ -143,10 +135,8 @@ impl Updates {
             match content {
                 Content::Text(text) => self.words(true, &id, text, out),
                 Content::Image { media_type, data } => {
-                    let image = Shown::Image {
-                        mime_type: media_type,
-                        data: BASE64_STANDARD.encode(data),
-                    };
+                    let image =
+                        Shown::Image { mime_type: media_type, data: BASE64_STANDARD.encode(data) };
                     self.put(&MessageChunk::user(&id, image), out);
                 }
             }
@@ -155,11 +145,7 @@ impl Updates {
 
     /// Words of a conversation that happened elsewhere.
     pub fn words(&self, from_user: bool, id: &str, text: &str, out: &mut Vec<u8>) {
-        let update = if from_user {
-            "user_message_chunk"
-        } else {
-            "agent_message_chunk"
-        };
+        let update = if from_user { "user_message_chunk" } else { "agent_message_chunk" };
         for piece in pieces(text) {
             let chunk = MessageChunk {
                 session_update: update,
@@ -173,9 +159,7 @@ impl Updates {
     /// The parameters of `session/request_permission` for the tool that an approval is about.
     pub(super) fn asked_about<'a>(&'a self, approval: &'a Approval) -> AskedTool<'a> {
         let tool = (approval.tool_id.as_ref()).and_then(|id| Some((id, self.tools.get(id)?)));
-        let detail = vec![ToolContent::Content {
-            content: Shown::text(&*approval.detail),
-        }];
+        let detail = vec![ToolContent::Content { content: Shown::text(&*approval.detail) }];
         match tool {
             Some((id, tool)) => AskedTool {
                 tool_call_id: id.to_string(),
@@ -256,11 +240,7 @@ impl Updates {
             let _infallible = write!(head, r#""messageId":"{turn}-{block}","#);
         }
         head.push_str(r#""content":{"type":"text","text":"#);
-        Chunk {
-            block,
-            channel,
-            head: head.into_bytes(),
-        }
+        Chunk { block, channel, head: head.into_bytes() }
     }
 
     fn tool_call(&mut self, call: &ToolCall, out: &mut Vec<u8>) {
@@ -277,18 +257,11 @@ impl Updates {
             locations: Some(&*look.locations).filter(|places| !places.is_empty()),
             raw_input: Some(&call.input),
             raw_output: None,
-            meta: (call.parent.as_ref()).map(|parent| Meta {
-                angelia: Parent {
-                    parent_tool_call_id: parent.as_str(),
-                },
-            }),
+            meta: (call.parent.as_ref())
+                .map(|parent| Meta { angelia: Parent { parent_tool_call_id: parent.as_str() } }),
         };
         self.put(&update, out);
-        let tool = Tool {
-            class: call.class,
-            input: call.input.clone(),
-            look,
-        };
+        let tool = Tool { class: call.class, input: call.input.clone(), look };
         self.tools.insert(call.id.clone(), tool);
     }
 
@@ -309,9 +282,7 @@ impl Updates {
                     }
                     ToolClass::Edit | ToolClass::Other => &*result.output,
                 };
-                content.push(ToolContent::Content {
-                    content: Shown::text(text),
-                });
+                content.push(ToolContent::Content { content: Shown::text(text) });
             }
         }
         let update = ToolCallUpdate {
@@ -352,19 +323,12 @@ impl Updates {
             priority: "medium",
             status: item.status.as_str(),
         });
-        let update = Entries {
-            session_update: "plan",
-            entries: entries.collect(),
-        };
+        let update = Entries { session_update: "plan", entries: entries.collect() };
         self.put(&update, out);
     }
 
     fn usage(&self, session: SessionId, usage: &Usage, out: &mut Vec<u8>) {
-        let before = if session == self.id {
-            self.spent
-        } else {
-            Spent::UNKNOWN
-        };
+        let before = if session == self.id { self.spent } else { Spent::UNKNOWN };
         if let Some(update) = meter::update(usage, before) {
             self.put(&update, out);
         }
@@ -392,9 +356,7 @@ impl Updates {
                     Level::Warning => "warning",
                 },
                 title: &notice.text,
-                meta: Meta {
-                    angelia: Code { code: &notice.code },
-                },
+                meta: Meta { angelia: Code { code: &notice.code } },
             };
             self.put(&update, out);
         }
@@ -408,10 +370,7 @@ impl Updates {
             session_id: &'a str,
             update: &'a U,
         }
-        let params = Params {
-            session_id: &self.session,
-            update,
-        };
+        let params = Params { session_id: &self.session, update };
         match encode::notification(Dialect::V2, "session/update", Some(&params)) {
             Ok(line) => out.extend_from_slice(&line),
             // Our own types cannot refuse; half a line would be worse than none.

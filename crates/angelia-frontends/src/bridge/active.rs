@@ -115,10 +115,7 @@ impl Active {
     ) -> Option<Stopped> {
         let running = self.runs.get_mut(session)?;
         running.interrupted = Some(Interrupted { message });
-        Some(Stopped {
-            request_id: Arc::clone(&running.request_id),
-            turn: running.turn,
-        })
+        Some(Stopped { request_id: Arc::clone(&running.request_id), turn: running.turn })
     }
 
     /// Why a run was interrupted, if it was.
@@ -141,9 +138,6 @@ impl Active {
     /// Nothing more begins; returns what runs.
     pub(super) fn close(&mut self) -> Vec<TurnId> {
         self.is_closing = true;
-        self.runs
-            .values()
-            .filter_map(|running| running.turn)
-            .collect()
+        self.runs.values().filter_map(|running| running.turn).collect()
     }
 }

@@ -130,21 +130,13 @@ impl Ask {
             }
         };
         let request = &self.request;
-        let own = checks(
-            request.profile.as_ref(),
-            request.model.as_ref(),
-            request.cwd.as_ref(),
-        );
+        let own = checks(request.profile.as_ref(), request.model.as_ref(), request.cwd.as_ref());
         if let Some(difference) = own {
             return Fit::Differs(format!(
                 "{difference}; leave the field out, or use another session_id"
             ));
         }
-        checks(
-            self.profile.as_ref(),
-            self.model.as_ref(),
-            self.cwd.as_ref(),
-        )
-        .map_or(Fit::Fits, Fit::Keeps)
+        checks(self.profile.as_ref(), self.model.as_ref(), self.cwd.as_ref())
+            .map_or(Fit::Fits, Fit::Keeps)
     }
 }

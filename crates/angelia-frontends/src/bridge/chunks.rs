@@ -4,9 +4,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 /// How long the first piece of a text is, in bytes. Not 0, unless the text is empty.
 pub(super) fn first(text: &str, characters: usize) -> usize {
-    text.grapheme_indices(true)
-        .nth(characters.max(1))
-        .map_or(text.len(), |(start, _)| start)
+    text.grapheme_indices(true).nth(characters.max(1)).map_or(text.len(), |(start, _)| start)
 }
 
 #[cfg(test)]

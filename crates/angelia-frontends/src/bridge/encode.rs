@@ -105,28 +105,23 @@ impl Encoder {
     /// Takes the next event of the turn.
     pub fn event(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::Delta {
-                block,
-                channel: TextChannel::Answer,
-                text,
-            } => self.delta(*block, text),
-            EventKind::Block {
-                block,
-                channel: TextChannel::Answer,
-                text,
-            } => self.block(*block, text),
+            EventKind::Delta { block, channel: TextChannel::Answer, text } => {
+                self.delta(*block, text)
+            }
+            EventKind::Block { block, channel: TextChannel::Answer, text } => {
+                self.block(*block, text)
+            }
             EventKind::ToolCall(call) => {
                 self.said.call(call);
-                self.waiting
-                    .push_back(Line::ToolStarted(Box::new(call.clone())));
+                self.waiting.push_back(Line::ToolStarted(Box::new(call.clone())));
             }
             EventKind::ToolResult(result) => {
                 self.said.result(result);
                 self.waiting.push_back(Line::ToolFinished(result.clone()));
             }
-            EventKind::Approval(approval) => self
-                .waiting
-                .push_back(Line::Approval(Box::new(approval.clone()))),
+            EventKind::Approval(approval) => {
+                self.waiting.push_back(Line::Approval(Box::new(approval.clone())))
+            }
             EventKind::Resolved(resolution) => {
                 self.waiting.push_back(Line::Resolved(resolution.clone()));
             }
@@ -154,8 +149,7 @@ impl Encoder {
                 return;
             }
             message.told.push(Arc::clone(text));
-            self.waiting
-                .push_back(Line::Delta(message.index, Arc::clone(text)));
+            self.waiting.push_back(Line::Delta(message.index, Arc::clone(text)));
         }
     }
 
@@ -168,11 +162,7 @@ impl Encoder {
         messages.entry(block).or_insert_with(|| {
             let index = *next;
             *next += 1;
-            Message {
-                index,
-                told: Vec::new(),
-                whole: None,
-            }
+            Message { index, told: Vec::new(), whole: None }
         })
     }
 
@@ -189,14 +179,12 @@ impl Encoder {
         if let Some(before) = before {
             // It was told as a whole before; what it is now counts.
             if before != *text {
-                self.waiting
-                    .push_back(Line::Message(index, Arc::clone(text)));
+                self.waiting.push_back(Line::Message(index, Arc::clone(text)));
             }
             return;
         }
         self.deltas_of_whole(index, &told, text);
-        self.waiting
-            .push_back(Line::Message(index, Arc::clone(text)));
+        self.waiting.push_back(Line::Message(index, Arc::clone(text)));
     }
 
     /// The pieces of a whole text, after what was told of it, and their end.
@@ -210,9 +198,7 @@ impl Encoder {
             }
             Streaming::Native => {
                 // What goes beyond the agent's pieces is its last one.
-                let rest = told
-                    .iter()
-                    .try_fold(&**text, |rest, piece| rest.strip_prefix(&**piece));
+                let rest = told.iter().try_fold(&**text, |rest, piece| rest.strip_prefix(&**piece));
                 if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
                     self.waiting.push_back(Line::Delta(index, rest.into()));
                 }
@@ -228,19 +214,14 @@ impl Encoder {
             self.said.text(0, &outcome.text);
             self.next = 1;
             self.deltas_of_whole(0, &[], &outcome.text);
-            self.waiting
-                .push_back(Line::Message(0, Arc::clone(&outcome.text)));
+            self.waiting.push_back(Line::Message(0, Arc::clone(&outcome.text)));
         }
-        self.waiting
-            .push_back(Line::Final(Box::new(outcome.clone())));
+        self.waiting.push_back(Line::Final(Box::new(outcome.clone())));
     }
 
     /// Writes lines that wait, about as much as goes out at once. `true`: there are more.
     pub fn write(&mut self, out: &mut Vec<u8>) -> bool {
-        let ids = Ids {
-            request_id: &self.request_id,
-            session_id: &self.session_id,
-        };
+        let ids = Ids { request_id: &self.request_id, session_id: &self.session_id };
         let begin = out.len();
         while out.len() - begin < PIECE {
             let Some(line) = self.waiting.front_mut() else {
@@ -268,28 +249,17 @@ impl Encoder {
 fn write_line(line: &Line, ids: Ids<'_>, said: &Said, interrupt: Option<&str>, out: &mut Vec<u8>) {
     let event = match line {
         Line::Started(about) => Event::RunStarted { ids, about },
-        Line::Delta(index, text) => Event::AssistantDelta {
-            ids,
-            index: *index,
-            text,
-        },
+        Line::Delta(index, text) => Event::AssistantDelta { ids, index: *index, text },
         // Cut to its end.
         Line::Cut { .. } => return,
         Line::DeltaEnd(index) => Event::AssistantDeltaEnd { ids, index: *index },
-        Line::Message(index, text) => Event::AssistantMessage {
-            ids,
-            index: *index,
-            text,
-        },
+        Line::Message(index, text) => Event::AssistantMessage { ids, index: *index, text },
         Line::ToolStarted(call) => Event::tool_started(ids, call),
         Line::ToolFinished(result) => Event::tool_finished(ids, result),
         Line::Approval(approval) => Event::approval(ids, approval),
         Line::Resolved(resolution) => Event::resolved(ids, resolution),
         Line::Notice(notice) => Event::notice(ids, notice),
-        Line::Final(outcome) => Event::Final {
-            ids,
-            end: End::new(outcome, said, interrupt),
-        },
+        Line::Final(outcome) => Event::Final { ids, end: End::new(outcome, said, interrupt) },
     };
     event.write(out);
 }

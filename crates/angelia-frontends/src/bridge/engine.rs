@@ -47,9 +47,7 @@ impl Overrides {
         if let Some(tools) = &self.tools {
             spec.tools.clone_from(tools);
         }
-        spec.permissions
-            .disallowed
-            .extend(self.disallowed.iter().cloned());
+        spec.permissions.disallowed.extend(self.disallowed.iter().cloned());
         let set = |clock: &mut Duration, wanted: Option<Duration>| {
             *clock = wanted.unwrap_or(*clock);
         };
@@ -71,11 +69,7 @@ pub struct EngineTurns {
 
 impl EngineTurns {
     pub fn new(engine: Engine, profiles: Arc<dyn Profiles>, overrides: Overrides) -> Self {
-        Self {
-            engine,
-            profiles,
-            overrides,
-        }
+        Self { engine, profiles, overrides }
     }
 
     async fn session(&self, ask: &Ask) -> Result<(Arc<SessionRecord>, Fit), Refused> {
@@ -105,11 +99,7 @@ impl EngineTurns {
         };
         let mut spec = self.profiles.spec(wanted).await?;
         self.overrides.apply(&mut spec);
-        let new = NewSession {
-            spec,
-            title: None,
-            name: Some(name),
-        };
+        let new = NewSession { spec, title: None, name: Some(name) };
         let session = self.engine.create_session(new).await?;
         Ok((Arc::new(session), Fit::Fits))
     }
@@ -157,11 +147,7 @@ impl EngineTurns {
             window: REMEMBERED,
         });
         let input = vec![Content::Text(Arc::clone(&request.message))];
-        let new = Submission {
-            key,
-            follows: true,
-            ..Submission::new(session.id, input, options)
-        };
+        let new = Submission { key, follows: true, ..Submission::new(session.id, input, options) };
         let patience = Instant::now() + PATIENCE;
         loop {
             match self.engine.submit_as(new.clone()).await {
@@ -243,8 +229,6 @@ impl From<EngineError> for Refused {
 
 impl std::fmt::Debug for EngineTurns {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EngineTurns")
-            .field("overrides", &self.overrides)
-            .finish_non_exhaustive()
+        f.debug_struct("EngineTurns").field("overrides", &self.overrides).finish_non_exhaustive()
     }
 }

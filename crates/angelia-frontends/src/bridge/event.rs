@@ -220,10 +220,7 @@ impl<'a> End<'a> {
             partial: matches!(status, Status::Partial),
             failed: matches!(status, Status::Failed(_)),
             // What a run used; how full the agent is, is no part of the bridge's contract.
-            usage: UsageJson(Usage {
-                context: None,
-                ..outcome.usage.clone()
-            }),
+            usage: UsageJson(Usage { context: None, ..outcome.usage.clone() }),
             reason: &outcome.reason,
             error,
             interrupt_message,
@@ -284,12 +281,7 @@ impl<'a> Event<'a> {
     }
 
     pub(super) fn notice(ids: Ids<'a>, notice: &'a Notice) -> Self {
-        Self::Notice {
-            ids,
-            level: notice.level.as_str(),
-            code: &notice.code,
-            text: &notice.text,
-        }
+        Self::Notice { ids, level: notice.level.as_str(), code: &notice.code, text: &notice.text }
     }
 
     /// Appends the event as one line.

@@ -101,9 +101,7 @@ impl Serialize for Said {
 fn spoken_until(parts: &[Part]) -> usize {
     let text = usize::from(matches!(parts.first(), Some(Part::Text(..))));
     let calls = parts[text..].iter();
-    text + calls
-        .take_while(|part| matches!(part, Part::Call(_)))
-        .count()
+    text + calls.take_while(|part| matches!(part, Part::Call(_))).count()
 }
 
 /// What the model was told.

@@ -121,10 +121,7 @@ fn shown<T: fmt::Display, S: serde::Serializer>(value: &T, out: S) -> Result<S::
     out.collect_str(value)
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "how a serializer hands it over"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "how a serializer hands it over")]
 fn verdict_word<S: serde::Serializer>(value: &Verdict, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(value.as_str())
 }
@@ -329,10 +326,7 @@ impl Fields<'_> {
 
 impl Wrong {
     fn field(name: &str, is: &str) -> Self {
-        Self {
-            code: Code::BadField,
-            message: format!("`{name}` must be {is}"),
-        }
+        Self { code: Code::BadField, message: format!("`{name}` must be {is}") }
     }
 }
 

@@ -90,10 +90,7 @@ impl Inner {
                     }
                     end_of(&batch)
                 }
-                Ok(None) => Some(lost(
-                    &mut encoder,
-                    "the turn's events ended without its end",
-                )),
+                Ok(None) => Some(lost(&mut encoder, "the turn's events ended without its end")),
                 Err(refused) => Some(lost(&mut encoder, &refused.message)),
             };
             if let Some(outcome) = outcome {

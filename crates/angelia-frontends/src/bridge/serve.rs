@@ -73,10 +73,7 @@ impl Bridge {
             ending: Mutex::default(),
             ended: CancellationToken::new(),
         };
-        Self {
-            inner: Arc::new(inner),
-            once,
-        }
+        Self { inner: Arc::new(inner), once }
     }
 
     /// Serves until the input ends, the host wants to end, nobody reads any more, or `stop`.
@@ -223,9 +220,7 @@ impl Inner {
         let decision = Decision {
             verdict: request.verdict,
             note: request.note,
-            answers: answers
-                .map(|(question, answer)| Answer { question, answer })
-                .collect(),
+            answers: answers.map(|(question, answer)| Answer { question, answer }).collect(),
             by: "owner".into(),
         };
         let inner = Arc::clone(self);
@@ -251,12 +246,7 @@ impl Inner {
 
     async fn error(&self, ids: (Option<&str>, Option<&str>), code: Code, message: &str) {
         let (request_id, session_id) = ids;
-        let event = Event::Error {
-            request_id,
-            session_id,
-            code,
-            message,
-        };
+        let event = Event::Error { request_id, session_id, code, message };
         self.reply(&event).await;
     }
 

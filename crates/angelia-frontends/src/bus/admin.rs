@@ -89,10 +89,7 @@ pub(super) async fn discard(out: &mut Vec<u8>, door: &Door, fields: &Fields<'_>)
         return reply::rejected(out, None, "malformed", "`position` is missing");
     };
     match door.bus.discard(Position(position)).await {
-        Ok(()) => reply::put(
-            out,
-            &json!({"type": "discarded", "position": position}).to_string(),
-        ),
+        Ok(()) => reply::put(out, &json!({"type": "discarded", "position": position}).to_string()),
         Err(error) => reply::rejected(out, None, "not_found", error),
     }
 }

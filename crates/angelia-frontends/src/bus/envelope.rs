@@ -84,13 +84,7 @@ pub fn letter(
     if let Some(token) = fields.token {
         edits.correct("token", token, "null");
     }
-    Ok(Letter::Message(Message {
-        id,
-        from,
-        verified,
-        to,
-        envelope: edits.apply(),
-    }))
+    Ok(Letter::Message(Message { id, from, verified, to, envelope: edits.apply() }))
 }
 
 fn scalar(value: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, Malformed> {
@@ -158,11 +152,7 @@ struct Edits<'a> {
 
 impl<'a> Edits<'a> {
     fn new(frame: &'a str) -> Self {
-        Self {
-            frame,
-            replaced: Vec::new(),
-            added: Vec::new(),
-        }
+        Self { frame, replaced: Vec::new(), added: Vec::new() }
     }
 
     fn set(&mut self, key: &'static str, old: Option<&RawValue>, value: String) {
@@ -292,10 +282,7 @@ mod tests {
         let mut out = Vec::new();
         annotated(&mut out, &message.envelope, false, true);
         let out = String::from_utf8(out).unwrap();
-        assert_eq!(
-            out,
-            expected.replace(r#""redelivered":false"#, r#""redelivered":true"#)
-        );
+        assert_eq!(out, expected.replace(r#""redelivered":false"#, r#""redelivered":true"#));
         let mut out = Vec::new();
         annotated(&mut out, br#"{"body": {"verified": true}}"#, false, false);
         assert_eq!(out, br#"{"body": {"verified": true}, "verified": false}"#);

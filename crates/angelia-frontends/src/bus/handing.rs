@@ -34,11 +34,7 @@ pub(super) struct Settling {
 
 impl Handing {
     pub(super) fn new(asks: bool) -> Self {
-        if asks {
-            Self::Asking(VecDeque::new())
-        } else {
-            Self::Silent(Settling::default())
-        }
+        if asks { Self::Asking(VecDeque::new()) } else { Self::Silent(Settling::default()) }
     }
 
     /// How many more may be taken.
@@ -103,11 +99,7 @@ impl Handing {
         let Self::Silent(settling) = self else {
             return Vec::new();
         };
-        settling
-            .written
-            .drain(..)
-            .map(|(position, ..)| position)
-            .collect()
+        settling.written.drain(..).map(|(position, ..)| position).collect()
     }
 
     /// When to look again.
@@ -137,10 +129,7 @@ mod tests {
         assert_eq!(handing.next_settled(SECOND), Some(now + SECOND));
         assert_eq!(handing.written(150 + BUFFER, now), [Position(3)]);
         assert_eq!(handing.settled(now, SECOND), [Position(1)]);
-        assert_eq!(
-            handing.settled(now + SECOND, SECOND),
-            [Position(2), Position(3)]
-        );
+        assert_eq!(handing.settled(now + SECOND, SECOND), [Position(2), Position(3)]);
         assert_eq!(handing.next_settled(SECOND), None);
     }
 

@@ -50,10 +50,7 @@ pub async fn bind(path: &Path) -> Result<Bound, BindError> {
     if is_answered(path).await {
         return Err(BindError::Taken(path.to_path_buf()));
     }
-    bind_new(path).map_err(|source| BindError::Failed {
-        path: path.to_path_buf(),
-        source,
-    })
+    bind_new(path).map_err(|source| BindError::Failed { path: path.to_path_buf(), source })
 }
 
 /// Does a living process listen there?
@@ -66,10 +63,7 @@ pub async fn is_answered(path: &Path) -> bool {
 /// The name appears at once with its mode, in place of whatever was there.
 fn bind_new(path: &Path) -> io::Result<Bound> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let made = fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder);
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made?;
     // Not longer than the name itself: what a socket can be called is short.
     let new = folder.join(format!(".bus{}", std::process::id()));
@@ -82,11 +76,7 @@ fn bind_new(path: &Path) -> io::Result<Bound> {
         Ok(file)
     };
     let file = named().inspect_err(|_| drop(fs::remove_file(&new)))?;
-    Ok(Bound {
-        listener,
-        path: path.to_path_buf(),
-        file,
-    })
+    Ok(Bound { listener, path: path.to_path_buf(), file })
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {

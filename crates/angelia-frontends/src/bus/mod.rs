@@ -52,10 +52,7 @@ pub struct DoorLimits {
 
 impl Default for DoorLimits {
     fn default() -> Self {
-        Self {
-            silence: Duration::from_secs(90),
-            settle: Duration::from_secs(1),
-        }
+        Self { silence: Duration::from_secs(90), settle: Duration::from_secs(1) }
     }
 }
 

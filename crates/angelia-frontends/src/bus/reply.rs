@@ -33,20 +33,14 @@ pub(super) fn endpoints(out: &mut Vec<u8>, listening: &[(EndpointName, Uuid)]) {
         .map(|(name, session)| format!(r#"{}: "{session}""#, json(name.as_str())))
         .collect();
     let listed = listed.join(", ");
-    put(
-        out,
-        &format!(r#"{{"type": "endpoints_list", "endpoints": {{{listed}}}}}"#),
-    );
+    put(out, &format!(r#"{{"type": "endpoints_list", "endpoints": {{{listed}}}}}"#));
 }
 
 /// The one error that clients of hermes-bus know.
 pub(super) fn error(out: &mut Vec<u8>, code: &str, detail: impl Display, id: Option<&str>) {
     let detail = json(&detail.to_string());
     let id = id.map_or(String::new(), |id| format!(r#", "id": {}"#, json(id)));
-    put(
-        out,
-        &format!(r#"{{"type": "error", "code": "{code}", "detail": {detail}{id}}}"#),
-    );
+    put(out, &format!(r#"{{"type": "error", "code": "{code}", "detail": {detail}{id}}}"#));
 }
 
 pub(super) fn accepted(out: &mut Vec<u8>, receipt: &Receipt) {
@@ -96,10 +90,7 @@ pub(super) fn rejected(out: &mut Vec<u8>, id: Option<&str>, reason: &str, detail
 
 pub(super) fn displaced(out: &mut Vec<u8>, name: &EndpointName) {
     let name = json(name.as_str());
-    put(
-        out,
-        &format!(r#"{{"type": "displaced", "endpoint": {name}}}"#),
-    );
+    put(out, &format!(r#"{{"type": "displaced", "endpoint": {name}}}"#));
 }
 
 /// The word for a refusal.

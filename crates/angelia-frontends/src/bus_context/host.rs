@@ -130,21 +130,12 @@ impl Host {
             Some(channel) => ReplyTo::Channel(Arc::clone(channel)),
             None => ReplyTo::Sender(Arc::clone(&seen.from)),
         };
-        let name = LaneName {
-            endpoint,
-            profile,
-            reply,
-        };
+        let name = LaneName { endpoint, profile, reply };
         let offer = Offer {
             id: Arc::clone(&seen.id),
             position: delivery.position,
             again: delivery.again,
-            item: Item {
-                text,
-                at: seen.at,
-                from: seen.from.to_string(),
-                verified: seen.verified,
-            },
+            item: Item { text, at: seen.at, from: seen.from.to_string(), verified: seen.verified },
             settled: settled.clone(),
         };
         self.lanes.offer(name, offer).await;
@@ -182,16 +173,12 @@ fn settle(inbox: &mut dyn Inbox, result: Settled) {
 
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host")
-            .field("reactor", &self.reactor)
-            .finish_non_exhaustive()
+        f.debug_struct("Host").field("reactor", &self.reactor).finish_non_exhaustive()
     }
 }
 
 impl std::fmt::Debug for HostParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HostParts")
-            .field("engine", &self.engine)
-            .finish_non_exhaustive()
+        f.debug_struct("HostParts").field("engine", &self.engine).finish_non_exhaustive()
     }
 }

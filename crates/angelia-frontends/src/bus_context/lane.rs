@@ -32,10 +32,7 @@ const WAITING: usize = 1024;
 
 impl Default for Pace {
     fn default() -> Self {
-        Self {
-            interval: Duration::from_secs(30),
-            most: 64,
-        }
+        Self { interval: Duration::from_secs(30), most: 64 }
     }
 }
 
@@ -100,12 +97,7 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub(super) fn new(turns: Turns, pace: Pace, tasks: Tasks) -> Self {
-        Self {
-            turns,
-            pace,
-            tasks,
-            open: Arc::default(),
-        }
+        Self { turns, pace, tasks, open: Arc::default() }
     }
 
     /// Waits when the lane is full: the messages behind this one stay on the bus, where they are
@@ -128,12 +120,7 @@ impl Lanes {
         }
         let (sender, offers) = mpsc::channel(WAITING);
         open.insert(name.clone(), sender.clone());
-        let lane = Lane {
-            lanes: self.clone(),
-            name: name.clone(),
-            offers,
-            held: None,
-        };
+        let lane = Lane { lanes: self.clone(), name: name.clone(), offers, held: None };
         self.tasks.spawn_until_stopped(lane.run());
         sender
     }
@@ -194,11 +181,7 @@ impl Lane {
 
     /// Ends the lane, unless somebody has put something in.
     fn close(&mut self) -> bool {
-        let mut open = self
-            .lanes
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.lanes.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.offers.is_empty() {
             return false;
         }

@@ -41,11 +41,7 @@ fn said(item: &Item) -> String {
     // The name is the sender's own words too: it must not look like the end of this remark.
     let told = |c: &char| !c.is_control() && !"[]".contains(*c);
     let from: String = item.from.chars().filter(told).take(LONGEST_NAME).collect();
-    let from = if from.is_empty() {
-        "nobody named"
-    } else {
-        &from
-    };
+    let from = if from.is_empty() { "nobody named" } else { &from };
     format!("[unverified sender: {from}] {}", item.text)
 }
 

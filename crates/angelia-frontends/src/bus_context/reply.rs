@@ -53,11 +53,7 @@ pub(super) fn reply_text(outcome: &Outcome) -> String {
         Status::Parked { resumes_at } => format!("(waits for a quota until {resumes_at})"),
         Status::Failed(failure) => format!("(failed: {failure})"),
     };
-    if text.is_empty() {
-        more
-    } else {
-        format!("{text}\n\n{more}")
-    }
+    if text.is_empty() { more } else { format!("{text}\n\n{more}") }
 }
 
 impl Replies {

@@ -119,11 +119,8 @@ impl Turns {
         let session = self.session(name).await?;
         let items: Vec<Item> = batch.iter().map(|offer| offer.item.clone()).collect();
         let mut text = merged(&items, &self.zone);
-        let options = TurnOptions {
-            can_ask: true,
-            can_park: true,
-            ..TurnOptions::new(Origin::Remote)
-        };
+        let options =
+            TurnOptions { can_ask: true, can_park: true, ..TurnOptions::new(Origin::Remote) };
         let is_new = batch.iter().all(|offer| !offer.again);
         // Only the lane's own turn: another one's answer goes somewhere else.
         let running = self.running().get(name).copied();
@@ -136,28 +133,17 @@ impl Turns {
                 Err(error) => return Err(error.into()),
             }
         }
-        if self
-            .engine
-            .turns(Some(session.id), Page::first(1))
-            .await?
-            .is_empty()
-        {
+        if self.engine.turns(Some(session.id), Page::first(1)).await?.is_empty() {
             text = format!("{}\n\n{text}", source_line(&name.endpoint));
         }
         let key = batch.first().map(|first| key(name, &first.id));
         let input = vec![Content::text(text)];
-        let submitted = self
-            .engine
-            .submit_once(session.id, input, options, key)
-            .await?;
+        let submitted = self.engine.submit_once(session.id, input, options, key).await?;
         Ok(Begun::Turn(Box::new(submitted)))
     }
 
     async fn session(&self, lane: &LaneName) -> Result<SessionRecord, Obstacle> {
-        let name = ExternalName {
-            scope: SCOPE.into(),
-            name: lane.session_name().into(),
-        };
+        let name = ExternalName { scope: SCOPE.into(), name: lane.session_name().into() };
         if let Some(session) = self.engine.named(&name).await?
             && let Ok(session) = self.engine.session(session).await
         {
@@ -168,11 +154,7 @@ impl Turns {
             caller_cwd: self.caller_cwd.clone(),
             ..Wanted::default()
         };
-        let spec = self
-            .profiles
-            .spec(wanted)
-            .await
-            .map_err(Obstacle::Profile)?;
+        let spec = self.profiles.spec(wanted).await.map_err(Obstacle::Profile)?;
         let new = NewSession {
             spec,
             title: Some(format!("bus: {}", lane.endpoint).into()),

@@ -75,11 +75,7 @@ fn reading(file: Fields<FileKeys>) -> Result<Reading, Remark> {
     let mut rules = Rules::default();
     if let Some(bus) = file.keys.bus {
         remarks.extend(bus.unknown);
-        rules.endpoint = bus
-            .keys
-            .endpoint
-            .filter(|name| !name.is_empty())
-            .map(Into::into);
+        rules.endpoint = bus.keys.endpoint.filter(|name| !name.is_empty()).map(Into::into);
     }
     for callback in file.keys.callbacks.unwrap_or_default() {
         let line = callback.referenced.line();
@@ -99,9 +95,7 @@ fn rule(line: u64, keys: RuleKeys) -> Result<Rule, Remark> {
     let text = match keys.text {
         None => None,
         Some(pattern) => {
-            let built = RegexBuilder::new(&pattern.value)
-                .size_limit(PATTERN_SIZE)
-                .build();
+            let built = RegexBuilder::new(&pattern.value).size_limit(PATTERN_SIZE).build();
             let at = pattern.referenced.line();
             let wrong = |error| Remark::new(at, format!("`text` is not a pattern: {error}"));
             Some(built.map_err(wrong)?)
@@ -125,19 +119,13 @@ fn rule(line: u64, keys: RuleKeys) -> Result<Rule, Remark> {
         print_format: format(keys.print_format),
         context: keys.context.unwrap_or(false),
         context_format: format(keys.context_format),
-        command: keys
-            .command
-            .filter(|line| !line.trim().is_empty())
-            .map(Into::into),
+        command: keys.command.filter(|line| !line.trim().is_empty()).map(Into::into),
         profile: keys.profile.map(Into::into),
     })
 }
 
 fn roles(entries: RoleEntries) -> Roles {
-    let named = entries
-        .0
-        .into_iter()
-        .filter_map(|(key, name)| Some((key, name?)));
+    let named = entries.0.into_iter().filter_map(|(key, name)| Some((key, name?)));
     named.collect()
 }
 

@@ -66,8 +66,7 @@ impl Hooks {
                 input: Some(Arc::clone(&input)),
                 limit: self.launcher.limit(),
             };
-            self.launcher
-                .start(format_args!("the hook {path}"), command);
+            self.launcher.start(format_args!("the hook {path}"), command);
         }
     }
 }
@@ -77,9 +76,7 @@ fn program(commands: &dyn Commands, path: &Arc<str>) -> Program {
     if commands.is_program(path) {
         return Program::File(Arc::clone(path), Vec::new());
     }
-    let is_python = Path::new(&**path)
-        .extension()
-        .is_none_or(|ending| ending == "py");
+    let is_python = Path::new(&**path).extension().is_none_or(|ending| ending == "py");
     let runner = if is_python { "python3" } else { "sh" };
     Program::Shell(format!("exec {runner} \"$HOOK\"").into())
 }

@@ -25,11 +25,7 @@ pub struct LauncherLimits {
 
 impl Default for LauncherLimits {
     fn default() -> Self {
-        Self {
-            running: 8,
-            waiting: 256,
-            each: Duration::from_mins(5),
-        }
+        Self { running: 8, waiting: 256, each: Duration::from_mins(5) }
     }
 }
 
@@ -92,8 +88,6 @@ impl Launcher {
 
 impl fmt::Debug for Launcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Launcher")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
+        f.debug_struct("Launcher").field("limits", &self.limits).finish_non_exhaustive()
     }
 }

@@ -50,10 +50,7 @@ pub struct Report {
 
 impl LiveRules {
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        Self {
-            paths,
-            state: Mutex::default(),
-        }
+        Self { paths, state: Mutex::default() }
     }
 
     /// The rules for the next message, and what there is to say about their file. A look at the
@@ -85,11 +82,7 @@ impl LiveRules {
 }
 
 fn report(path: &Path, what: &impl ToString, broken: bool) -> Report {
-    Report {
-        path: path.to_owned(),
-        what: what.to_string(),
-        broken,
-    }
+    Report { path: path.to_owned(), what: what.to_string(), broken }
 }
 
 impl std::fmt::Display for Report {

@@ -61,15 +61,9 @@ impl Reactor {
             let place = decision.line.unwrap_or_default();
             self.command(line, place, &seen, message);
         }
-        let mut left = Left {
-            context: None,
-            channel: None,
-            seen,
-        };
+        let mut left = Left { context: None, channel: None, seen };
         if let Some(to_agent) = decision.context {
-            let text = self
-                .words(&to_agent.format, &left.seen, Purpose::Context)
-                .await;
+            let text = self.words(&to_agent.format, &left.seen, Purpose::Context).await;
             left.context = Some((text, to_agent.profile));
         } else if let Some(format) = decision.print {
             let shown = left.seen.for_terminal();
@@ -117,9 +111,7 @@ impl Reactor {
 
 impl std::fmt::Debug for Reactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reactor")
-            .field("rules", &self.rules)
-            .finish_non_exhaustive()
+        f.debug_struct("Reactor").field("rules", &self.rules).finish_non_exhaustive()
     }
 }
 

@@ -78,11 +78,7 @@ async fn scripted(
             (!words.is_empty()).then_some(words)
         }
         Ok(ran) => {
-            let why = if ran.timed_out {
-                "took too long"
-            } else {
-                "failed"
-            };
+            let why = if ran.timed_out { "took too long" } else { "failed" };
             tracing::warn!("the format program {script} {why}; the text is used as it is");
             None
         }

@@ -43,10 +43,7 @@ pub struct Retry {
 
 impl Default for Retry {
     fn default() -> Self {
-        Self {
-            attempts: 3,
-            pause: Duration::from_secs(2),
-        }
+        Self { attempts: 3, pause: Duration::from_secs(2) }
     }
 }
 
@@ -85,12 +82,7 @@ pub enum CourierError {
 
 impl Courier {
     pub fn new(parts: CourierParts) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                parts,
-                lasts: Mutex::default(),
-            }),
-        }
+        Self { shared: Arc::new(Shared { parts, lasts: Mutex::default() }) }
     }
 
     /// Whether a text could be sent there.
@@ -136,10 +128,7 @@ impl Courier {
         let open = parts.ledger.open().await?;
         let count = open.len();
         for delivery in open {
-            let is_stale = delivery
-                .created_at
-                .checked_add(STALE)
-                .is_ok_and(|end| end < now);
+            let is_stale = delivery.created_at.checked_add(STALE).is_ok_and(|end| end < now);
             let target = match self.resolve(&delivery.channel) {
                 Ok(target) if !is_stale => target,
                 outcome => {
@@ -149,10 +138,7 @@ impl Courier {
                     };
                     let attempts = delivery.state.attempts();
                     let given_up = give_up(parts, &delivery, attempts, &error).await?;
-                    tracing::warn!(
-                        "a text for {} was not delivered: {given_up}",
-                        delivery.channel
-                    );
+                    tracing::warn!("a text for {} was not delivered: {given_up}", delivery.channel);
                     continue;
                 }
             };
@@ -199,10 +185,7 @@ impl Courier {
         };
         loop {
             attempts += 1;
-            let attempting = DeliveryState::Attempting {
-                attempts,
-                may_repeat,
-            };
+            let attempting = DeliveryState::Attempting { attempts, may_repeat };
             parts.ledger.set(&delivery.id, &attempting).await?;
             let message = outgoing(&delivery, may_repeat);
             let error = match target.adapter.send(&target.chat, &message).await {
@@ -216,10 +199,7 @@ impl Courier {
             if error.kind == SendFailure::Refused || attempts >= parts.retry.attempts {
                 return Err(give_up(parts, &delivery, attempts, &error.message).await?);
             }
-            let pending = DeliveryState::Pending {
-                attempts,
-                may_repeat,
-            };
+            let pending = DeliveryState::Pending { attempts, may_repeat };
             parts.ledger.set(&delivery.id, &pending).await?;
             tokio::time::sleep(pause(parts.retry, attempts, &error)).await;
         }
@@ -247,10 +227,7 @@ async fn give_up(
     error: &str,
 ) -> Result<CourierError, StoreError> {
     let error: Arc<str> = error.into();
-    let failed = DeliveryState::Failed {
-        attempts,
-        error: Arc::clone(&error),
-    };
+    let failed = DeliveryState::Failed { attempts, error: Arc::clone(&error) };
     parts.ledger.set(&delivery.id, &failed).await?;
     Ok(CourierError::Failed(error))
 }
@@ -261,12 +238,7 @@ fn outgoing(delivery: &Delivery, may_repeat: bool) -> Outgoing {
     } else {
         Arc::clone(&delivery.text)
     };
-    Outgoing {
-        id: Arc::clone(&delivery.id),
-        text,
-        may_repeat,
-        buttons: Vec::new(),
-    }
+    Outgoing { id: Arc::clone(&delivery.id), text, may_repeat, buttons: Vec::new() }
 }
 
 fn pause(retry: Retry, attempts: u32, error: &SendError) -> Duration {

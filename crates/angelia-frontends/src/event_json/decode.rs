@@ -109,19 +109,11 @@ struct TextJson {
 }
 
 fn delta(TextJson { block, text }: TextJson, channel: TextChannel) -> EventKind {
-    EventKind::Delta {
-        block,
-        channel,
-        text,
-    }
+    EventKind::Delta { block, channel, text }
 }
 
 fn block(TextJson { block, text }: TextJson, channel: TextChannel) -> EventKind {
-    EventKind::Block {
-        block,
-        channel,
-        text,
-    }
+    EventKind::Block { block, channel, text }
 }
 
 #[derive(Deserialize)]
@@ -160,11 +152,7 @@ struct ToolResultJson {
 }
 
 fn tool_result(json: ToolResultJson) -> ToolResult {
-    ToolResult {
-        id: ToolId::new(json.tool_id),
-        ok: json.ok,
-        output: json.output,
-    }
+    ToolResult { id: ToolId::new(json.tool_id), ok: json.ok, output: json.output }
 }
 
 #[derive(Deserialize)]
@@ -188,9 +176,7 @@ fn plan(json: PlanJson) -> Plan {
             .unwrap_or(PlanStatus::Pending),
         text: item.text,
     };
-    Plan {
-        items: json.items.into_iter().map(item).collect(),
-    }
+    Plan { items: json.items.into_iter().map(item).collect() }
 }
 
 #[derive(Deserialize)]
@@ -254,11 +240,7 @@ struct NoticeJson {
 }
 
 fn notice(json: NoticeJson) -> Notice {
-    let level = if json.level == Level::Info.as_str() {
-        Level::Info
-    } else {
-        Level::Warning
-    };
+    let level = if json.level == Level::Info.as_str() { Level::Info } else { Level::Warning };
     Notice::new(level, json.code, json.text)
 }
 
@@ -287,15 +269,8 @@ fn outcome(json: FinishedJson) -> Option<Outcome> {
         "partial" => Status::Partial,
         "interrupted" => Status::Interrupted,
         "failed" => Status::Failed(json.failure?.0),
-        "parked" => Status::Parked {
-            resumes_at: json.resumes_at?,
-        },
+        "parked" => Status::Parked { resumes_at: json.resumes_at? },
         _ => return None,
     };
-    Some(Outcome {
-        status,
-        text: json.text,
-        reason: json.reason,
-        usage: json.usage.0,
-    })
+    Some(Outcome { status, text: json.text, reason: json.reason, usage: json.usage.0 })
 }

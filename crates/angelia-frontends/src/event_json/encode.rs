@@ -47,10 +47,7 @@ pub fn write_event(event: &TurnEvent, out: &mut Vec<u8>) {
         tracing::error!(turn = %event.turn, seq = event.seq, %error, "an event cannot be written");
         out.truncate(start);
     }
-    if matches!(
-        event.kind,
-        EventKind::ToolCall(_) | EventKind::Native { .. }
-    ) {
+    if matches!(event.kind, EventKind::ToolCall(_) | EventKind::Native { .. }) {
         // The agent's own JSON is embedded as it is. Line breaks in it stand between tokens, never
         // inside a string, and one event is one line.
         for byte in &mut out[start..] {
@@ -180,10 +177,7 @@ impl Serialize for PlanItems<'_> {
         }
         let mut items = serializer.serialize_seq(Some(self.0.items.len()))?;
         for item in &self.0.items {
-            items.serialize_element(&Item {
-                text: &item.text,
-                status: item.status.as_str(),
-            })?;
+            items.serialize_element(&Item { text: &item.text, status: item.status.as_str() })?;
         }
         items.end()
     }

@@ -45,9 +45,7 @@ pub(super) async fn read_whole(headers: &HeaderMap, body: Body) -> Result<Bytes,
     if announced.is_some_and(|length| length > DISCARD) {
         return Err(ApiError::too_large(LIMIT));
     }
-    tokio::time::timeout(TIMEOUT, read(body))
-        .await
-        .map_err(|_elapsed| ApiError::too_slow())?
+    tokio::time::timeout(TIMEOUT, read(body)).await.map_err(|_elapsed| ApiError::too_slow())?
 }
 
 async fn read(mut body: Body) -> Result<Bytes, ApiError> {

@@ -50,11 +50,7 @@ impl ApiError {
     pub(super) fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,
-            detail: ErrorDetail {
-                kind: kind.into(),
-                message: message.into(),
-                hint: None,
-            },
+            detail: ErrorDetail { kind: kind.into(), message: message.into(), hint: None },
             retry_after: None,
         }
     }
@@ -74,12 +70,8 @@ impl ApiError {
     }
 
     pub(super) fn not_found(what: &str) -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            "not_found",
-            format!("no such {what}"),
-        )
-        .with_hint(format!("`angelia {what}s list` shows which there are"))
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("no such {what}"))
+            .with_hint(format!("`angelia {what}s list` shows which there are"))
     }
 
     pub(super) fn internal(message: impl Into<String>) -> Self {
@@ -139,11 +131,7 @@ impl ApiError {
 /// The same in the words of the dialects.
 impl From<ApiError> for DialectError {
     fn from(error: ApiError) -> Self {
-        let ApiError {
-            status,
-            detail,
-            retry_after,
-        } = error;
+        let ApiError { status, detail, retry_after } = error;
         let kind = match status {
             StatusCode::UNAUTHORIZED => ErrorKind::NoKey,
             StatusCode::FORBIDDEN => ErrorKind::NotGranted,
@@ -160,13 +148,7 @@ impl From<ApiError> for DialectError {
                 ErrorKind::Failed(FailureKind::parse(&detail.kind).unwrap_or(FailureKind::Internal))
             }
         };
-        Self {
-            kind,
-            message: detail.message,
-            hint: detail.hint,
-            field: None,
-            retry_after,
-        }
+        Self { kind, message: detail.message, hint: detail.hint, field: None, retry_after }
     }
 }
 
@@ -237,11 +219,7 @@ impl From<StoreError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self {
-            status,
-            detail,
-            retry_after,
-        } = self;
+        let Self { status, detail, retry_after } = self;
         let mut response = (status, Json(ErrorBody { error: detail })).into_response();
         let headers = response.headers_mut();
         if status == StatusCode::UNAUTHORIZED {

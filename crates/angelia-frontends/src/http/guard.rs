@@ -108,19 +108,11 @@ fn is_owners_path(path: &str) -> bool {
 
 /// Tokens in the request, in either of the two places.
 fn offered(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    let bearer = headers
-        .get_all(header::AUTHORIZATION)
-        .into_iter()
-        .filter_map(|value| {
-            let (scheme, token) = value.as_bytes().split_at_checked("Bearer ".len())?;
-            scheme
-                .eq_ignore_ascii_case(b"Bearer ")
-                .then(|| token.trim_ascii())
-        });
-    let api_key = headers
-        .get_all("x-api-key")
-        .into_iter()
-        .map(HeaderValue::as_bytes);
+    let bearer = headers.get_all(header::AUTHORIZATION).into_iter().filter_map(|value| {
+        let (scheme, token) = value.as_bytes().split_at_checked("Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+    });
+    let api_key = headers.get_all("x-api-key").into_iter().map(HeaderValue::as_bytes);
     bearer.chain(api_key)
 }
 
@@ -166,9 +158,7 @@ fn is_own_page(state: &ApiState, origin: &str, local: Option<SocketAddr>) -> boo
         Some(("https", authority)) => (443, authority),
         _ => return false,
     };
-    authority
-        .parse()
-        .is_ok_and(|authority| is_ours(state, &authority, port, local))
+    authority.parse().is_ok_and(|authority| is_ours(state, &authority, port, local))
 }
 
 /// A loopback name or the very address the connection came in on, with our port; or a name from
@@ -192,10 +182,7 @@ fn is_ours(
     if name.port_u16().unwrap_or(default_port) != local.port() {
         return false;
     }
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host);
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     match bare.parse::<IpAddr>() {
         Ok(address) => address.is_loopback() || address == local.ip().to_canonical(),
         Err(_a_name) => bare.eq_ignore_ascii_case("localhost"),

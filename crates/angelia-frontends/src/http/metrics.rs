@@ -52,11 +52,7 @@ impl Metrics {
     }
 
     fn write(&self, text: &mut Exposition) {
-        text.family(
-            "angelia_http_requests_total",
-            "counter",
-            "Requests by path and status.",
-        );
+        text.family("angelia_http_requests_total", "counter", "Requests by path and status.");
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         for ((path, status), count) in &*requests {
             let labels = format!("path=\"{path}\",status=\"{status}\"");
@@ -114,37 +110,16 @@ fn engine(text: &mut Exposition, gauges: &Gauges) {
         ("running", turns.running - turns.awaiting_tool_result),
         ("awaiting_tool_result", turns.awaiting_tool_result),
     ];
-    text.gauges(
-        "angelia_turns",
-        "Turns that have not ended.",
-        "state",
-        &states,
-    );
-    let states = [
-        ("busy", agents.live.saturating_sub(agents.idle)),
-        ("idle", agents.idle),
-    ];
-    text.gauges(
-        "angelia_agents",
-        "Agents of sessions that are alive.",
-        "state",
-        &states,
-    );
+    text.gauges("angelia_turns", "Turns that have not ended.", "state", &states);
+    let states = [("busy", agents.live.saturating_sub(agents.idle)), ("idle", agents.idle)];
+    text.gauges("angelia_agents", "Agents of sessions that are alive.", "state", &states);
     text.gauge(
         "angelia_agents_wanted",
         "Turns that wait until an agent may be started.",
         agents.wanted,
     );
-    text.gauge(
-        "angelia_sessions_live",
-        "Sessions that are in memory.",
-        gauges.sessions,
-    );
-    text.gauge(
-        "angelia_approvals_pending",
-        "Questions that wait for somebody.",
-        gauges.approvals,
-    );
+    text.gauge("angelia_sessions_live", "Sessions that are in memory.", gauges.sessions);
+    text.gauge("angelia_approvals_pending", "Questions that wait for somebody.", gauges.approvals);
 }
 
 fn bus(text: &mut Exposition, state: &ApiState) {
@@ -152,16 +127,8 @@ fn bus(text: &mut Exposition, state: &ApiState) {
     let endpoints = door.bus.endpoints();
     let listening = endpoints.iter().filter(|one| one.session.is_some()).count();
     let queued: usize = endpoints.iter().map(|one| one.queued).sum();
-    text.gauge(
-        "angelia_bus_endpoints_listening",
-        "Endpoints where somebody listens.",
-        listening,
-    );
-    text.gauge(
-        "angelia_bus_messages_queued",
-        "Messages that wait for their receivers.",
-        queued,
-    );
+    text.gauge("angelia_bus_endpoints_listening", "Endpoints where somebody listens.", listening);
+    text.gauge("angelia_bus_messages_queued", "Messages that wait for their receivers.", queued);
 }
 
 /// Open until it is answered, or given up.
@@ -180,8 +147,7 @@ pub(super) async fn count(
 ) -> Response {
     let path = request.uri().path();
     let below = |known: &&&str| {
-        path.strip_prefix(**known)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        path.strip_prefix(**known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let path = PATHS.iter().find(below).copied().unwrap_or("other");
     state.metrics.open.fetch_add(1, Ordering::Relaxed);

@@ -58,13 +58,7 @@ pub fn router(state: Arc<ApiState>) -> Router {
         .merge(anthropic::probes())
         .fallback(error::no_such_path)
         .method_not_allowed_fallback(error::wrong_method)
-        .layer(middleware::from_fn_with_state(
-            Arc::clone(&state),
-            guard::guard,
-        ))
-        .layer(middleware::from_fn_with_state(
-            Arc::clone(&state),
-            metrics::count,
-        ))
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::guard))
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), metrics::count))
         .with_state(state)
 }

@@ -61,18 +61,10 @@ pub(super) async fn show(
         let message = format!("there is no model `{id}`");
         let error = DialectError::new(ErrorKind::UnknownModel, message)
             .with_hint("GET /v1/models lists what there is");
-        return if anthropic {
-            refuse::<Messages>(&error)
-        } else {
-            refuse::<Chat>(&error)
-        };
+        return if anthropic { refuse::<Messages>(&error) } else { refuse::<Chat>(&error) };
     };
     let listed = Listed { id, mode };
-    let shape = if anthropic {
-        anthropic_model(&listed)
-    } else {
-        openai_model(&listed)
-    };
+    let shape = if anthropic { anthropic_model(&listed) } else { openai_model(&listed) };
     object(shape.to_string().into_bytes())
 }
 
@@ -86,22 +78,11 @@ fn ids(state: &ApiState, who: &Who) -> Vec<Listed> {
     let settings = &state.models;
     let mut ids = Vec::new();
     for family in &settings.families {
-        ids.extend(
-            family
-                .models
-                .iter()
-                .map(|model| format!("{}/{model}", family.executor)),
-        );
+        ids.extend(family.models.iter().map(|model| format!("{}/{model}", family.executor)));
         let agent = family.agent_word();
         ids.extend(family.models.iter().map(|model| format!("{agent}/{model}")));
     }
-    ids.extend(
-        state
-            .profiles
-            .list()
-            .iter()
-            .map(|profile| profile.name.to_string()),
-    );
+    ids.extend(state.profiles.list().iter().map(|profile| profile.name.to_string()));
     ids.extend(settings.aliases.keys().map(ToString::to_string));
     ids.into_iter()
         .filter_map(|id| {

@@ -116,13 +116,10 @@ pub enum InputPart {
 impl From<&Content> for InputPart {
     fn from(content: &Content) -> Self {
         match content {
-            Content::Text(text) => Self::Text {
-                text: text.to_string(),
-            },
-            Content::Image { media_type, data } => Self::Image {
-                media_type: media_type.to_string(),
-                bytes: data.len(),
-            },
+            Content::Text(text) => Self::Text { text: text.to_string() },
+            Content::Image { media_type, data } => {
+                Self::Image { media_type: media_type.to_string(), bytes: data.len() }
+            }
         }
     }
 }
@@ -168,16 +165,8 @@ pub struct Accepted {
 
 impl Accepted {
     pub fn new(session: SessionId, submitted: &Submitted) -> Self {
-        let state = if submitted.running {
-            TurnState::Running
-        } else {
-            TurnState::Queued
-        };
-        Self {
-            id: submitted.turn,
-            session_id: session,
-            status: state.as_str().to_owned(),
-        }
+        let state = if submitted.running { TurnState::Running } else { TurnState::Queued };
+        Self { id: submitted.turn, session_id: session, status: state.as_str().to_owned() }
     }
 }
 
@@ -199,9 +188,7 @@ impl From<&Steering> for Steered {
     fn from(steering: &Steering) -> Self {
         match steering {
             Steering::Passed => Self::Passed,
-            Steering::Queued(submitted) => Self::Queued {
-                turn_id: submitted.turn,
-            },
+            Steering::Queued(submitted) => Self::Queued { turn_id: submitted.turn },
         }
     }
 }
@@ -307,8 +294,7 @@ mod id {
             D: Deserializer<'de>,
         {
             let text = Option::<String>::deserialize(from)?;
-            text.map(|text| text.parse().map_err(Error::custom))
-                .transpose()
+            text.map(|text| text.parse().map_err(Error::custom)).transpose()
         }
     }
 }

@@ -81,10 +81,7 @@ pub(super) fn read<T: DeserializeOwned>(said: Option<Map<String, Value>>) -> Res
             "." => String::new(),
             place => format!("{place}: "),
         };
-        Refused::new(format!(
-            "the arguments do not fit: {place}{}",
-            error.inner()
-        ))
+        Refused::new(format!("the arguments do not fit: {place}{}", error.inner()))
     })
 }
 
@@ -98,8 +95,6 @@ pub(super) fn schema<T: JsonSchema>() -> Map<String, Value> {
     for name in ["$schema", "title", "description"] {
         fields.remove(name);
     }
-    fields
-        .entry("properties")
-        .or_insert_with(|| Value::Object(Map::new()));
+    fields.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     std::mem::take(fields)
 }

@@ -54,9 +54,7 @@ pub struct Records {
 
 impl fmt::Debug for Records {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Records")
-            .field("sight", &self.sight)
-            .finish_non_exhaustive()
+        f.debug_struct("Records").field("sight", &self.sight).finish_non_exhaustive()
     }
 }
 
@@ -89,10 +87,7 @@ pub struct Refused {
 
 impl Refused {
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            hint: None,
-        }
+        Self { message: message.into(), hint: None }
     }
 
     #[must_use]

@@ -32,9 +32,7 @@ pub async fn current_turn(
     store: &dyn Store,
     session: SessionId,
 ) -> Result<Option<TurnRecord>, StoreError> {
-    let turns = store
-        .turns(Some(session), Page::first(LOOKED_THROUGH))
-        .await?;
+    let turns = store.turns(Some(session), Page::first(LOOKED_THROUGH)).await?;
     let is_running =
         |turn: &TurnRecord| !matches!(turn.state, TurnState::Queued | TurnState::Finished { .. });
     let running = turns.iter().position(is_running);

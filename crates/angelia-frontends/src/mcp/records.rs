@@ -55,10 +55,7 @@ impl Records {
     /// What the caller may see of a list, and where its next page begins.
     async fn page<T: Listed>(&self, list: &List) -> Result<(Vec<T>, Option<String>), Refused> {
         let limit = within(list.limit, LISTED, MOST_LISTED);
-        let mut page = Page {
-            limit: BATCH,
-            before: cursor(list.before.as_deref())?,
-        };
+        let mut page = Page { limit: BATCH, before: cursor(list.before.as_deref())? };
         let mut found = Vec::new();
         for _ in 0..BATCHES {
             let batch = T::read(&*self.store, page).await?;
@@ -94,16 +91,10 @@ impl Records {
             return self.turn(id, turn, show.offset.unwrap_or(0)).await;
         }
         let limit = within(show.limit, TURNS, MOST_TURNS);
-        let page = Page {
-            limit,
-            before: cursor(show.before.as_deref())?,
-        };
+        let page = Page { limit, before: cursor(show.before.as_deref())? };
         let turns = self.store.turns(Some(id), page).await?;
         let full = turns.len() == limit;
-        let next = turns
-            .last()
-            .filter(|_| full)
-            .map(|turn| turn.id.to_string());
+        let next = turns.last().filter(|_| full).map(|turn| turn.id.to_string());
         let turns: Vec<Value> = turns.iter().map(short).collect();
         Ok(json!({
             "session": resources::Session::from(&session),
@@ -116,14 +107,10 @@ impl Records {
         let unknown = || Refused::new(format!("the session has no turn `{turn}`"));
         let id: TurnId = turn.parse().map_err(|_| unknown())?;
         let turn = self.store.turn(id).await?;
-        let turn = turn
-            .filter(|turn| turn.session == session)
-            .ok_or_else(unknown)?;
+        let turn = turn.filter(|turn| turn.session == session).ok_or_else(unknown)?;
         let mut shown = short(&turn);
         let text = turn.state.outcome().map_or("", |outcome| &outcome.text);
-        let offset = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(text.len());
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
         let from = text.floor_char_boundary(offset);
         let until = text.floor_char_boundary(from.saturating_add(PIECE));
         shown["text"] = text[from..until].into();
@@ -169,9 +156,7 @@ impl Listed for ApprovalRecord {
 }
 
 fn within(wanted: Option<u32>, usual: usize, most: usize) -> usize {
-    wanted
-        .map_or(usual, |wanted| wanted as usize)
-        .clamp(1, most)
+    wanted.map_or(usual, |wanted| wanted as usize).clamp(1, most)
 }
 
 fn cursor(before: Option<&str>) -> Result<Option<Uuid>, Refused> {

@@ -40,15 +40,8 @@ pub async fn serve(
     output: impl AsyncWrite + Send + Unpin + 'static,
     ended: CancellationToken,
 ) -> Result<(), Refused> {
-    let server = Server {
-        desk,
-        version: version.into(),
-        ended: ended.clone(),
-    };
-    let input = Ending {
-        input,
-        ended: ended.clone(),
-    };
+    let server = Server { desk, version: version.into(), ended: ended.clone() };
+    let input = Ending { input, ended: ended.clone() };
     let begun = server.serve_with_ct((input, output), ended.clone()).await;
     let running = match begun {
         Ok(running) => running,
@@ -167,9 +160,7 @@ impl Server {
         let (sender, mut said) = mpsc::channel(UNTOLD);
         let stop = self.ended.child_token();
         let mut teller = Teller::new(&context);
-        let mut work = self
-            .desk
-            .delegate(task, Progress::new(sender), stop.clone());
+        let mut work = self.desk.delegate(task, Progress::new(sender), stop.clone());
         let answer = loop {
             tokio::select! {
                 biased;
@@ -194,11 +185,7 @@ struct Teller {
 
 impl Teller {
     fn new(context: &RequestContext<RoleServer>) -> Self {
-        Self {
-            peer: context.peer.clone(),
-            token: context.meta.get_progress_token(),
-            told: 0.0,
-        }
+        Self { peer: context.peer.clone(), token: context.meta.get_progress_token(), told: 0.0 }
     }
 
     async fn tell(&mut self, what: String) {
@@ -219,15 +206,11 @@ fn json(value: &Value) -> CallToolResult {
 
 /// The answer itself, and beside it where to go on.
 fn answered(answer: Answer) -> CallToolResult {
-    let note = format!(
-        "[session {}, turn {}: {}]",
-        answer.session, answer.turn, answer.status
-    );
+    let note = format!("[session {}, turn {}: {}]", answer.session, answer.turn, answer.status);
     match answer.failed {
-        None => CallToolResult::success(vec![
-            ContentBlock::text(answer.text),
-            ContentBlock::text(note),
-        ]),
+        None => {
+            CallToolResult::success(vec![ContentBlock::text(answer.text), ContentBlock::text(note)])
+        }
         Some(why) => {
             let mut content = vec![ContentBlock::text(format!("the turn failed: {why}"))];
             if !answer.text.is_empty() {

@@ -65,16 +65,13 @@ fn delegate(delegates: &[Delegate]) -> Tool {
     } else {
         about.push_str("Profiles: ");
         let each = delegates.iter();
-        let each: Vec<String> = each
-            .map(|one| format!("`{}` ({})", one.name, one.about))
-            .collect();
+        let each: Vec<String> = each.map(|one| format!("`{}` ({})", one.name, one.about)).collect();
         about.push_str(&each.join(", "));
         about.push('.');
     }
     let mut schema = schema::<Task>();
-    if let Some(profile) = schema
-        .get_mut("properties")
-        .and_then(|properties| properties.get_mut("profile"))
+    if let Some(profile) =
+        schema.get_mut("properties").and_then(|properties| properties.get_mut("profile"))
         && !delegates.is_empty()
     {
         let names: Vec<&str> = delegates.iter().map(|one| &*one.name).collect();
@@ -96,10 +93,7 @@ fn reading<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
 
 fn acting<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
     Tool::new(name, about, schema::<T>()).with_annotations(
-        ToolAnnotations::new()
-            .read_only(false)
-            .destructive(false)
-            .open_world(false),
+        ToolAnnotations::new().read_only(false).destructive(false).open_world(false),
     )
 }
 

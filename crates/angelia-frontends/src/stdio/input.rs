@@ -35,10 +35,7 @@ impl From<Frame<'_>> for Line {
     fn from(frame: Frame<'_>) -> Self {
         match frame {
             Frame::Line(line) => Self::Whole(line.to_owned()),
-            Frame::TooLong { bytes, head } => Self::TooLong {
-                bytes,
-                head: head.to_owned(),
-            },
+            Frame::TooLong { bytes, head } => Self::TooLong { bytes, head: head.to_owned() },
             Frame::Partial(line) => Self::Partial(line.to_owned()),
         }
     }
@@ -120,19 +117,11 @@ impl Drop for Pipe {
 
 impl Read {
     fn new(limit: usize) -> Self {
-        Self {
-            framer: Framer::new(limit),
-            piece: vec![0; READ],
-            is_over: false,
-        }
+        Self { framer: Framer::new(limit), piece: vec![0; READ], is_over: false }
     }
 
     fn line(&mut self) -> Option<Line> {
-        let frame = if self.is_over {
-            self.framer.finish()
-        } else {
-            self.framer.next()
-        };
+        let frame = if self.is_over { self.framer.finish() } else { self.framer.next() };
         frame.map(Line::from)
     }
 

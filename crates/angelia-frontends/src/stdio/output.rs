@@ -68,11 +68,8 @@ enum Piece {
 impl Output {
     pub fn open(stream: impl AsFd) -> io::Result<Self> {
         let file = File::from(stream.as_fd().try_clone_to_owned()?);
-        let stream = Arc::new(Stream {
-            kind: Kind::of(file.as_fd()),
-            file,
-            waiting: AtomicUsize::new(0),
-        });
+        let stream =
+            Arc::new(Stream { kind: Kind::of(file.as_fd()), file, waiting: AtomicUsize::new(0) });
         let (pieces, waiting) = mpsc::channel(PIECES + ANSWERS + MARKS);
         let gone = CancellationToken::new();
         let (closed, written) = (gone.clone(), Arc::clone(&stream));
@@ -82,9 +79,7 @@ impl Output {
             }
             closed.cancel();
         };
-        std::thread::Builder::new()
-            .name("stdout".to_owned())
-            .spawn(work)?;
+        std::thread::Builder::new().name("stdout".to_owned()).spawn(work)?;
         Ok(Self {
             pieces,
             saying: Arc::default(),
@@ -118,10 +113,7 @@ impl Output {
             let room = room.await.map_err(|_closed| Gone)?;
             self.say(bytes, room)
         };
-        self.gone
-            .run_until_cancelled(said)
-            .await
-            .unwrap_or(Err(Gone))
+        self.gone.run_until_cancelled(said).await.unwrap_or(Err(Gone))
     }
 
     fn say(&self, mut bytes: Vec<u8>, room: OwnedSemaphorePermit) -> Result<(), Gone> {
@@ -150,9 +142,7 @@ impl Output {
             sent.map_err(|_closed| Gone)?;
             reached.await.map_err(|_closed| Gone)
         };
-        tokio::time::timeout(within, written)
-            .await
-            .unwrap_or(Err(Gone))
+        tokio::time::timeout(within, written).await.unwrap_or(Err(Gone))
     }
 }
 

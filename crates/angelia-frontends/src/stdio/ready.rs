@@ -52,9 +52,6 @@ impl Kind {
 
 fn takes_something(stream: BorrowedFd<'_>) -> bool {
     let mut streams = [PollFd::from_borrowed_fd(stream, PollFlags::OUT)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(poll(&mut streams, Some(&now)), Ok(1..))
 }

@@ -26,10 +26,7 @@ async fn lines_come_whole_however_they_are_cut() {
     drop(host);
     assert_eq!(input.next().await, Some(Line::Whole(b"{\"a\":1}".to_vec())));
     let long = input.next().await;
-    assert!(
-        matches!(long, Some(Line::TooLong { bytes: 17, .. })),
-        "{long:?}"
-    );
+    assert!(matches!(long, Some(Line::TooLong { bytes: 17, .. })), "{long:?}");
     assert_eq!(input.next().await, Some(Line::Partial(b"half".to_vec())));
     assert_eq!(input.next().await, None);
 }
@@ -45,10 +42,7 @@ async fn what_is_said_is_written_in_order() {
         read
     });
     for number in 0..1000 {
-        output
-            .send(format!("{number}\n").into_bytes())
-            .await
-            .unwrap();
+        output.send(format!("{number}\n").into_bytes()).await.unwrap();
     }
     output.written(SOON).await.unwrap();
     drop(output);
@@ -64,9 +58,7 @@ async fn a_host_that_does_not_read_holds_up_whoever_talks_to_it() {
     let output = Output::open(ours).unwrap();
     let piece = vec![b'x'; 1024 * 1024];
     let mut sent = 0;
-    while tokio::time::timeout(Duration::from_millis(200), output.send(piece.clone()))
-        .await
-        .is_ok()
+    while tokio::time::timeout(Duration::from_millis(200), output.send(piece.clone())).await.is_ok()
     {
         sent += 1;
         assert!(sent < 64, "nothing holds it up");

@@ -18,10 +18,7 @@ fn every_kind_of_event_has_its_golden_lines() {
         ("do", PlanStatus::InProgress),
         ("check", PlanStatus::Pending),
     ];
-    let item = |(text, status): (&str, PlanStatus)| PlanItem {
-        text: text.into(),
-        status,
-    };
+    let item = |(text, status): (&str, PlanStatus)| PlanItem { text: text.into(), status };
     let kinds = [
         EventKind::Started(Started {
             profile: "default".into(),
@@ -37,11 +34,7 @@ fn every_kind_of_event_has_its_golden_lines() {
         delta(1, Answer, "lo \"you\"\n"),
         block(1, Answer, "Hello \"you\"\n and more"),
         block(2, Answer, "at once"),
-        call(
-            "read",
-            ToolClass::Read,
-            "{\"file_path\":\n\"/w/b\",\"offset\":3}",
-        ),
+        call("read", ToolClass::Read, "{\"file_path\":\n\"/w/b\",\"offset\":3}"),
         result("read", true, "1\n```\n"),
         call("edit", ToolClass::Edit, edit),
         EventKind::Approval(Approval {
@@ -66,15 +59,10 @@ fn every_kind_of_event_has_its_golden_lines() {
             parent: Some(ToolId::new("outer")),
         }),
         result("inner", true, ""),
-        EventKind::Plan(Plan {
-            items: plan.map(item).into(),
-        }),
+        EventKind::Plan(Plan { items: plan.map(item).into() }),
         EventKind::Usage(Usage::default()),
         EventKind::Notice(Notice::new(Level::Warning, "declined", "not allowed")),
-        EventKind::Native {
-            name: "odd".into(),
-            raw: raw("{}"),
-        },
+        EventKind::Native { name: "odd".into(), raw: raw("{}") },
         EventKind::Finished(Outcome {
             status: Status::Completed,
             text: "at once".into(),
@@ -93,10 +81,7 @@ fn what_a_person_said_comes_back_in_blocks() {
     let mut out = Vec::new();
     let input = [
         Content::text("look"),
-        Content::Image {
-            media_type: "image/png".into(),
-            data: b"\x89PNG"[..].into(),
-        },
+        Content::Image { media_type: "image/png".into(), data: b"\x89PNG"[..].into() },
     ];
     updates(false).input(turn(), &input, &mut out);
     let lines = String::from_utf8(out).unwrap();
@@ -114,8 +99,5 @@ fn a_block_that_turns_out_different_begins_anew() {
         .iter()
         .filter_map(|update| update["content"]["text"].as_str())
         .collect();
-    assert!(
-        words.starts_with("The answ\n\n[") && words.ends_with("Something else"),
-        "{words}"
-    );
+    assert!(words.starts_with("The answ\n\n[") && words.ends_with("Something else"), "{words}");
 }

@@ -28,9 +28,7 @@ fn any_input() -> impl Strategy<Value = String> {
         prop_oneof![
             vec(inner.clone(), 0..3).prop_map(serde_json::Value::from),
             vec((name.clone(), inner), 0..4).prop_map(|fields| {
-                let fields = fields
-                    .into_iter()
-                    .map(|(name, value)| (name.to_owned(), value));
+                let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
                 serde_json::Value::Object(fields.collect())
             }),
         ]

@@ -25,19 +25,11 @@ pub(crate) fn updates(notices: bool) -> Updates {
 }
 
 pub(crate) fn delta(block: BlockId, channel: TextChannel, text: &str) -> EventKind {
-    EventKind::Delta {
-        block,
-        channel,
-        text: text.into(),
-    }
+    EventKind::Delta { block, channel, text: text.into() }
 }
 
 pub(crate) fn block(block: BlockId, channel: TextChannel, text: &str) -> EventKind {
-    EventKind::Block {
-        block,
-        channel,
-        text: text.into(),
-    }
+    EventKind::Block { block, channel, text: text.into() }
 }
 
 pub(crate) fn call(id: &str, class: ToolClass, input: &str) -> EventKind {
@@ -52,11 +44,7 @@ pub(crate) fn call(id: &str, class: ToolClass, input: &str) -> EventKind {
 }
 
 pub(crate) fn result(id: &str, ok: bool, output: &str) -> EventKind {
-    EventKind::ToolResult(ToolResult {
-        id: ToolId::new(id),
-        ok,
-        output: output.into(),
-    })
+    EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok, output: output.into() })
 }
 
 pub(crate) fn resolved(approval: u128, verdict: Verdict) -> EventKind {

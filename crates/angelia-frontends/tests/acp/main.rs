@@ -1,10 +1,6 @@
 //! Events as ACP updates: golden lines of every kind, and what holds for any events.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod golden;
 mod invariants;

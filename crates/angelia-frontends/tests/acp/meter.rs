@@ -25,10 +25,7 @@ fn turn(updates: &mut Updates, usage: &Usage, elsewhere: bool) -> Vec<Value> {
         usage: usage.clone(),
     };
     let mut out = Vec::new();
-    for kind in [
-        EventKind::Usage(usage.clone()),
-        EventKind::Finished(finished),
-    ] {
+    for kind in [EventKind::Usage(usage.clone()), EventKind::Finished(finished)] {
         let mut event = event(kind, 1);
         if elsewhere {
             event.session = SessionId::from_uuid(Uuid::from_u128(77));
@@ -69,16 +66,10 @@ fn the_context_is_a_reading_and_the_cost_a_sum() {
 fn a_cost_is_told_whole_or_not_at_all() {
     let full = Some((40, 1000));
     let mut unknown = updates(true);
-    assert_eq!(
-        turn(&mut unknown, &usage(full, Some(0.5)), false),
-        told(40, None)
-    );
+    assert_eq!(turn(&mut unknown, &usage(full, Some(0.5)), false), told(40, None));
     let mut lost = updates(true).having_spent(Spent::NOTHING);
     assert_eq!(turn(&mut lost, &usage(full, None), false), told(40, None));
-    assert_eq!(
-        turn(&mut lost, &usage(full, Some(0.5)), false),
-        told(40, None)
-    );
+    assert_eq!(turn(&mut lost, &usage(full, Some(0.5)), false), told(40, None));
     assert_eq!(lost.spent(), Spent::UNKNOWN);
     let mut odd = updates(true).having_spent(Spent::NOTHING);
     let nan = usage(full, Some(f64::NAN));
@@ -90,12 +81,6 @@ fn a_cost_is_told_whole_or_not_at_all() {
 fn a_fork_does_not_pay_for_its_parent() {
     let full = Some((40, 1000));
     let mut fork = updates(true).having_spent(Spent::NOTHING);
-    assert_eq!(
-        turn(&mut fork, &usage(full, Some(0.5)), true),
-        told(40, None)
-    );
-    assert_eq!(
-        turn(&mut fork, &usage(full, Some(0.25)), false),
-        told(40, Some(0.25))
-    );
+    assert_eq!(turn(&mut fork, &usage(full, Some(0.5)), true), told(40, None));
+    assert_eq!(turn(&mut fork, &usage(full, Some(0.25)), false), told(40, Some(0.25)));
 }

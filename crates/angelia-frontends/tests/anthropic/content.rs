@@ -62,10 +62,7 @@ fn images_that_are_in_the_request() {
     assert_eq!(said(json!([data])), "user: [image/jpeg, 8 bytes]");
     let result = json!({"type": "tool_result", "tool_use_id": "t", "content": [
         {"type": "text", "text": "a"}, base64]});
-    assert_eq!(
-        said(json!([result])),
-        "user: [result of t, ok true: a | [image/png, 8 bytes]]"
-    );
+    assert_eq!(said(json!([result])), "user: [result of t, ok true: a | [image/png, 8 bytes]]");
 }
 
 #[test]

@@ -42,10 +42,7 @@ fn hello() -> Value {
 fn the_smallest_request() {
     let body = json!({"model": "m", "messages": hello()});
     let (ask, dialect) = decode(&body);
-    assert_eq!(
-        (&*ask.model, ask.stream, ask.max_tokens),
-        ("m", false, None)
-    );
+    assert_eq!((&*ask.model, ask.stream, ask.max_tokens), ("m", false, None));
     assert!(ask.system.is_none() && ask.tools.is_empty() && !ask.is_utility);
     assert!(matches!(ask.output, Output::Text) && ask.previous.is_none());
     assert!(!dialect.thinking);
@@ -78,10 +75,7 @@ fn a_request_of_claude_code() {
         }),
     );
     let (ask, dialect) = decode(&body);
-    assert_eq!(
-        ask.system.as_deref(),
-        Some("You are Claude Code.\n\nBe brief.")
-    );
+    assert_eq!(ask.system.as_deref(), Some("You are Claude Code.\n\nBe brief."));
     assert_eq!(ask.tools.len(), 1);
     assert!(ask.stream && dialect.thinking && !ask.is_utility);
     assert_eq!(ask.max_tokens, Some(64000));
@@ -110,16 +104,7 @@ fn a_conversation_keeps_its_roles() {
         Value::Null,
     );
     let (ask, _) = decode(&body);
-    assert_eq!(
-        roles(&ask),
-        [
-            Role::User,
-            Role::Assistant,
-            Role::User,
-            Role::Assistant,
-            Role::User
-        ]
-    );
+    assert_eq!(roles(&ask), [Role::User, Role::Assistant, Role::User, Role::Assistant, Role::User]);
     insta::assert_snapshot!(told(&ask));
 }
 
@@ -150,11 +135,7 @@ fn our_own_signature_is_none() {
 
 #[test]
 fn system_prompts() {
-    let system = |system: Value| {
-        decode(&request(hello(), json!({"system": system})))
-            .0
-            .system
-    };
+    let system = |system: Value| decode(&request(hello(), json!({"system": system}))).0.system;
     assert_eq!(system(json!("Be brief.")).as_deref(), Some("Be brief."));
     assert_eq!(system(json!("")), None);
     assert_eq!(system(Value::Null), None);
@@ -178,39 +159,21 @@ fn an_answer_of_a_given_form() {
         }
     }
     for (more, field) in [
-        (
-            json!({"output_config": {"format": {"type": "grammar"}}}),
-            "output_config.format.type",
-        ),
-        (
-            json!({"output_format": {"type": "json_schema"}}),
-            "output_format.schema",
-        ),
-        (
-            json!({"output_config": {"format": 5}}),
-            "output_config.format",
-        ),
+        (json!({"output_config": {"format": {"type": "grammar"}}}), "output_config.format.type"),
+        (json!({"output_format": {"type": "json_schema"}}), "output_format.schema"),
+        (json!({"output_config": {"format": 5}}), "output_config.format"),
     ] {
         assert_eq!(refused(&request(hello(), more)).0.as_deref(), Some(field));
     }
-    for more in [
-        json!({"output_config": null}),
-        json!({"output_config": {"format": null}}),
-    ] {
-        assert!(matches!(
-            decode(&request(hello(), more)).0.output,
-            Output::Text
-        ));
+    for more in [json!({"output_config": null}), json!({"output_config": {"format": null}})] {
+        assert!(matches!(decode(&request(hello(), more)).0.output, Output::Text));
     }
 }
 
 #[test]
 fn thoughts_are_wanted_or_not() {
-    let wants = |thinking: Value| {
-        decode(&request(hello(), json!({"thinking": thinking})))
-            .1
-            .thinking
-    };
+    let wants =
+        |thinking: Value| decode(&request(hello(), json!({"thinking": thinking}))).1.thinking;
     assert!(wants(json!({"type": "enabled", "budget_tokens": 2000})));
     assert!(wants(json!({"type": "adaptive", "display": "summarized"})));
     assert!(wants(json!({"type": "something_new"})));
@@ -231,42 +194,21 @@ fn what_cannot_be_honoured_is_refused_with_its_field() {
         (json!({"model": "m"}), Some("messages")),
         (request(hello(), json!({"model": ""})), Some("model")),
         (request(hello(), json!({"model": 5})), Some("model")),
-        (
-            request(hello(), json!({"max_tokens": 0})),
-            Some("max_tokens"),
-        ),
-        (
-            request(hello(), json!({"max_tokens": "many"})),
-            Some("max_tokens"),
-        ),
-        (
-            request(hello(), json!({"stop_sequences": [5]})),
-            Some("stop_sequences.0"),
-        ),
+        (request(hello(), json!({"max_tokens": 0})), Some("max_tokens")),
+        (request(hello(), json!({"max_tokens": "many"})), Some("max_tokens")),
+        (request(hello(), json!({"stop_sequences": [5]})), Some("stop_sequences.0")),
         (request(hello(), json!({"stream": "yes"})), Some("stream")),
-        (
-            request(hello(), json!({"compaction": {}})),
-            Some("compaction"),
-        ),
+        (request(hello(), json!({"compaction": {}})), Some("compaction")),
         (request(json!([]), Value::Null), Some("messages")),
         (request(json!("hi"), Value::Null), Some("messages")),
-        (
-            request(json!([{"role": "user", "content": " \n"}]), Value::Null),
-            Some("messages"),
-        ),
-        (
-            request(json!([{"role": "user", "content": 5}]), Value::Null),
-            Some("messages.0.content"),
-        ),
+        (request(json!([{"role": "user", "content": " \n"}]), Value::Null), Some("messages")),
+        (request(json!([{"role": "user", "content": 5}]), Value::Null), Some("messages.0.content")),
         (
             request(json!([{"role": "user", "content": [5]}]), Value::Null),
             Some("messages.0.content.0"),
         ),
         (
-            request(
-                json!([{"role": "user", "content": [{"text": "a"}]}]),
-                Value::Null,
-            ),
+            request(json!([{"role": "user", "content": [{"text": "a"}]}]), Value::Null),
             Some("messages.0.content.0"),
         ),
         (
@@ -277,17 +219,11 @@ fn what_cannot_be_honoured_is_refused_with_its_field() {
             Some("messages.0.content.0.text"),
         ),
         (
-            request(
-                image(json!({"type": "url", "url": "https://example.org/a.png"})),
-                Value::Null,
-            ),
+            request(image(json!({"type": "url", "url": "https://example.org/a.png"})), Value::Null),
             Some("messages.0.content.1.source"),
         ),
         (
-            request(
-                image(json!({"type": "file", "file_id": "file_1"})),
-                Value::Null,
-            ),
+            request(image(json!({"type": "file", "file_id": "file_1"})), Value::Null),
             Some("messages.0.content.1.source"),
         ),
         (
@@ -353,17 +289,9 @@ fn what_claude_code_asks_for_itself() {
         json!({"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "quota"}]});
     assert!(decode(&quota).0.is_utility);
     let title = "Generate a concise, sentence-case title (3-7 words) that captures the main topic";
-    assert!(
-        decode(&request(hello(), json!({"system": title})))
-            .0
-            .is_utility
-    );
+    assert!(decode(&request(hello(), json!({"system": title}))).0.is_utility);
     let tools = json!([{"name": "t", "input_schema": {}}]);
-    assert!(
-        !decode(&request(hello(), json!({"system": title, "tools": tools})))
-            .0
-            .is_utility
-    );
+    assert!(!decode(&request(hello(), json!({"system": title, "tools": tools}))).0.is_utility);
 }
 
 #[test]
@@ -375,10 +303,7 @@ fn tokens_are_estimated() {
     let small = count(&json!({"model": "m", "messages": hello()}));
     assert_eq!(small, json!({"input_tokens": 6, "estimated": true}));
     let tools = json!([{"name": "t", "description": "d".repeat(400), "input_schema": {}}]);
-    let large = count(&request(
-        hello(),
-        json!({"system": "s".repeat(4000), "tools": tools}),
-    ));
+    let large = count(&request(hello(), json!({"system": "s".repeat(4000), "tools": tools})));
     let large = large["input_tokens"].as_u64().unwrap();
     assert!((1100..1200).contains(&large), "{large}");
     // Nothing has to be answerable to be counted.

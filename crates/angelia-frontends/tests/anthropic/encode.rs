@@ -40,10 +40,7 @@ fn ask() -> Ask {
 }
 
 fn call(id: &str) -> Block {
-    Block::Call {
-        id: ToolId::new(id),
-        name: "get_weather".into(),
-    }
+    Block::Call { id: ToolId::new(id), name: "get_weather".into() }
 }
 
 fn stream(dialect: Messages, pieces: &[Piece]) -> String {
@@ -91,19 +88,10 @@ fn thoughts_text_and_parallel_calls() {
 
 #[test]
 fn thoughts_are_shown_to_those_who_asked() {
-    let blocks = [
-        block(Block::Reasoning, &["hm"]),
-        block(Block::Text, &["Yes."]),
-    ];
+    let blocks = [block(Block::Reasoning, &["hm"]), block(Block::Text, &["Yes."])];
     let shown = stream(Messages::default(), &answer(&blocks, Stop::EndTurn));
-    assert!(
-        !shown.contains("hm") && !shown.contains("thinking"),
-        "{shown}"
-    );
-    assert!(
-        shown.contains(r#""index":0,"content_block":{"type":"text""#),
-        "{shown}"
-    );
+    assert!(!shown.contains("hm") && !shown.contains("thinking"), "{shown}");
+    assert!(shown.contains(r#""index":0,"content_block":{"type":"text""#), "{shown}");
 }
 
 #[test]
@@ -111,10 +99,7 @@ fn an_answer_without_words_has_an_empty_text() {
     let empty = [block(Block::Text, &["", ""]), block(Block::Reasoning, &[])];
     insta::assert_snapshot!(stream(Messages::default(), &answer(&empty, Stop::EndTurn)));
     let nothing = stream(Messages::default(), &answer(&[], Stop::EndTurn));
-    assert_eq!(
-        nothing,
-        stream(Messages::default(), &answer(&empty, Stop::EndTurn))
-    );
+    assert_eq!(nothing, stream(Messages::default(), &answer(&empty, Stop::EndTurn)));
 }
 
 #[test]
@@ -168,11 +153,7 @@ fn keep_alives_are_pings() {
 }
 
 fn whole(dialect: Messages, blocks: Vec<WholeBlock>, stop: Stop) -> String {
-    let whole = Whole {
-        begin: begin(0),
-        blocks,
-        end: end(stop),
-    };
+    let whole = Whole { begin: begin(0), blocks, end: end(stop) };
     String::from_utf8(dialect.whole(&ask(), &whole)).unwrap()
 }
 

@@ -1,11 +1,7 @@
 //! Anthropic's Messages API: what its requests mean, and how its answers are spelled. Pure: no
 //! server, no agent.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(
     clippy::needless_pass_by_value,
     reason = "literals of JSON read better without a sign in front"

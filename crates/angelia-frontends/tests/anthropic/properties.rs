@@ -141,10 +141,7 @@ fn what_is_nested_without_end_is_refused_or_carried() {
         format!("{}1{}", open.repeat(times), close.repeat(times))
     };
     let lists = deep("[", "]");
-    let documents = deep(
-        r#"{"type":"document","source":{"type":"content","content":["#,
-        "]}}",
-    );
+    let documents = deep(r#"{"type":"document","source":{"type":"content","content":["#, "]}}");
     for content in [lists, format!("[{documents}]")] {
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":{content}}}]}}"#);
         invariants::check(body.as_bytes());

@@ -26,10 +26,7 @@ fn weather() -> Value {
 fn definitions_arrive_as_they_are() {
     let ask = decode(&hello(json!({"tools": [weather()]}))).0;
     let tool = &ask.tools[0];
-    assert_eq!(
-        (&*tool.name, &*tool.description),
-        ("get_weather", "The weather")
-    );
+    assert_eq!((&*tool.name, &*tool.description), ("get_weather", "The weather"));
     assert_eq!(
         serde_json::from_str::<Value>(tool.input_schema.get()).unwrap(),
         weather()["input_schema"]
@@ -75,9 +72,7 @@ fn the_same_name_twice_is_one_tool() {
 #[test]
 fn choices() {
     let choice = |choice: Value| {
-        decode(&hello(json!({"tools": [weather()], "tool_choice": choice})))
-            .0
-            .tool_choice
+        decode(&hello(json!({"tools": [weather()], "tool_choice": choice}))).0.tool_choice
     };
     assert_eq!(choice(Value::Null), ToolChoice::Auto);
     assert_eq!(
@@ -94,25 +89,13 @@ fn choices() {
 fn what_cannot_be_called_is_refused() {
     let cases = [
         (json!({"tools": [{"input_schema": {}}]}), "tools.0"),
-        (
-            json!({"tools": [{"name": "", "input_schema": {}}]}),
-            "tools.0.name",
-        ),
-        (
-            json!({"tools": [{"name": "t", "input_schema": 5}]}),
-            "tools.0.input_schema",
-        ),
+        (json!({"tools": [{"name": "", "input_schema": {}}]}), "tools.0.name"),
+        (json!({"tools": [{"name": "t", "input_schema": 5}]}), "tools.0.input_schema"),
         (json!({"tools": [5]}), "tools.0"),
         (json!({"tools": {}}), "tools"),
         (json!({"tool_choice": {"type": "any"}}), "tool_choice"),
-        (
-            json!({"tool_choice": {"type": "tool", "name": "x"}}),
-            "tool_choice.name",
-        ),
-        (
-            json!({"tool_choice": {"type": "sometimes"}}),
-            "tool_choice.type",
-        ),
+        (json!({"tool_choice": {"type": "tool", "name": "x"}}), "tool_choice.name"),
+        (json!({"tool_choice": {"type": "sometimes"}}), "tool_choice.type"),
     ];
     for (more, field) in cases {
         let (at, message) = refused(&hello(more));

@@ -16,10 +16,7 @@ async fn a_sender_hears_that_its_message_is_accepted_and_delivered() {
     let mut expected = message("r", "1");
     expected["from"] = json!("s");
     assert_eq!(receiver.hear().await, expected);
-    receiver
-        .send(&json!({"type": "ack", "id": "1"}))
-        .await
-        .unwrap();
+    receiver.send(&json!({"type": "ack", "id": "1"})).await.unwrap();
     let delivered = sender.hear().await;
     assert_eq!(delivered, json!({"type": "delivered", "id": "1"}));
 }
@@ -29,18 +26,12 @@ async fn accepted_says_who_was_there() {
     let stage = Stage::new().await;
     let mut sender = stage.asking("s").await;
     let never = sender.ask(message("r", "1")).await;
-    assert_eq!(
-        (&never["queued"], &never["seen"]),
-        (&json!(true), &json!(false))
-    );
+    assert_eq!((&never["queued"], &never["seen"]), (&json!(true), &json!(false)));
     drop(stage.registered("r").await);
     stage.until_listed(&["s"]).await;
     sender.send(&message("r", "2")).await.unwrap();
     let away = sender.hear_of("accepted").await;
-    assert_eq!(
-        (&away["queued"], &away["seen"]),
-        (&json!(true), &json!(null))
-    );
+    assert_eq!((&away["queued"], &away["seen"]), (&json!(true), &json!(null)));
     sender.send(&message("r", "2")).await.unwrap();
     let again = sender.hear_of("accepted").await;
     assert_eq!(again["repeated"], true);
@@ -56,10 +47,7 @@ async fn a_stranger_may_ask_with_its_message() {
     assert_eq!(sender.ask(asking).await["type"], "accepted");
     let mut receiver = stage.asking("r").await;
     let got = receiver.hear().await;
-    assert_eq!(
-        (&got["from"], &got["verified"]),
-        (&json!("somebody"), &json!(false))
-    );
+    assert_eq!((&got["from"], &got["verified"]), (&json!("somebody"), &json!(false)));
 }
 
 #[tokio::test]
@@ -71,42 +59,27 @@ async fn what_is_not_acknowledged_comes_again() {
         sender.send(&message("r", id)).await.unwrap();
         assert_eq!(receiver.hear().await["id"], id);
     }
-    receiver
-        .send(&json!({"type": "ack", "ids": ["1", "3"]}))
-        .await
-        .unwrap();
+    receiver.send(&json!({"type": "ack", "ids": ["1", "3"]})).await.unwrap();
     sender.hear_of("delivered").await;
     drop(receiver);
     stage.until_listed(&["s"]).await;
     let mut receiver = stage.asking("r").await;
     let got = receiver.hear().await;
-    assert_eq!(
-        (&got["id"], &got["redelivered"]),
-        (&json!("2"), &json!(true))
-    );
+    assert_eq!((&got["id"], &got["redelivered"]), (&json!("2"), &json!(true)));
     receiver.hears_nothing().await;
 }
 
 #[tokio::test]
 async fn rejected_says_why() {
-    let limits = BusLimits {
-        max_queued: 1,
-        ..BusLimits::default()
-    };
+    let limits = BusLimits { max_queued: 1, ..BusLimits::default() };
     let stage = Stage::with(limits, DoorLimits::default()).await;
     let mut sender = stage.asking("s").await;
     sender.ask(message("full", "1")).await;
     let full = sender.ask(message("full", "2")).await;
-    assert_eq!(
-        (&full["type"], &full["id"]),
-        (&json!("rejected"), &json!("2"))
-    );
+    assert_eq!((&full["type"], &full["id"]), (&json!("rejected"), &json!("2")));
     assert_eq!(full["reason"], "full");
     assert!(full["detail"].as_str().unwrap().contains("full"));
-    assert_eq!(
-        sender.ask(message(" x", "3")).await["reason"],
-        "invalid_name"
-    );
+    assert_eq!(sender.ask(message(" x", "3")).await["reason"], "invalid_name");
     assert_eq!(sender.ask(json!([])).await["reason"], "malformed");
     // One bad frame is one bad frame.
     assert_eq!(sender.ask(message("other", "4")).await["type"], "accepted");
@@ -124,10 +97,7 @@ async fn what_a_receiver_refuses_is_a_dead_letter_that_can_be_sent_again() {
     assert_eq!(receiver.ask(json!({"type": "ping"})).await["type"], "pong");
     let dead = sender.ask(json!({"type": "dead_letters"})).await;
     let letter = &dead["letters"][0];
-    assert_eq!(
-        (&letter["reason"], &letter["to"]),
-        (&json!("no rule"), &json!("r"))
-    );
+    assert_eq!((&letter["reason"], &letter["to"]), (&json!("no rule"), &json!("r")));
     assert_eq!(letter["message"]["id"], "1");
     let resend = json!({"type": "resend", "position": letter["position"]});
     assert_eq!(sender.ask(resend.clone()).await["type"], "accepted");
@@ -141,10 +111,7 @@ async fn status_counts() {
     let mut asking = stage.asking("a").await;
     asking.ask(message("away", "1")).await;
     let status = asking.ask(json!({"type": "status"})).await;
-    assert_eq!(
-        (&status["accepted"], &status["queued"]),
-        (&json!(1), &json!(1))
-    );
+    assert_eq!((&status["accepted"], &status["queued"]), (&json!(1), &json!(1)));
     assert_eq!(status["endpoints"][1]["endpoint"], "away");
     assert_eq!(status["pid"], std::process::id());
 }

@@ -42,10 +42,7 @@ fn frame() -> impl Strategy<Value = String> {
     prop::collection::vec(member, 0..8).prop_map(|members| {
         let mut frame = r#"{"type": "message""#.to_owned();
         for (key, value, blank) in members {
-            frame += &[
-                ",", blank, "\"", &key, "\"", blank, ":", blank, &value, blank,
-            ]
-            .concat();
+            frame += &[",", blank, "\"", &key, "\"", blank, ":", blank, &value, blank].concat();
         }
         frame + "}"
     })

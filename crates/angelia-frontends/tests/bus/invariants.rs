@@ -21,11 +21,8 @@ pub(crate) fn check(frame: &[u8]) {
         return;
     }
     let me = EndpointName::new("me").unwrap();
-    for sender in [
-        Sender::Registered(me),
-        Sender::Unregistered(true),
-        Sender::Unregistered(false),
-    ] {
+    for sender in [Sender::Registered(me), Sender::Unregistered(true), Sender::Unregistered(false)]
+    {
         if let Ok(Letter::Message(message)) = letter(frame, &fields, &sender, now()) {
             check_message(frame, &sender, &message);
         }

@@ -14,10 +14,7 @@ const FLOOD: usize = 5000;
 
 #[tokio::test]
 async fn a_receiver_that_does_not_read_stops_nobody() {
-    let limits = BusLimits {
-        max_queued: 1000,
-        ..BusLimits::default()
-    };
+    let limits = BusLimits { max_queued: 1000, ..BusLimits::default() };
     let stage = Stage::with(limits, DoorLimits::default()).await;
     let _stalled = stage.registered("stalled").await;
     let mut healthy = stage.registered("healthy").await;
@@ -87,9 +84,7 @@ async fn two_who_flood_each_other_both_go_on() {
     let mut tasks = tokio::task::JoinSet::new();
     for (me, other) in [(0, 1), (1, 0)] {
         let mut peer = stage.registered(names[me]).await;
-        let frames: Vec<_> = (0..FLOOD)
-            .map(|n| message(names[other], &n.to_string()))
-            .collect();
+        let frames: Vec<_> = (0..FLOOD).map(|n| message(names[other], &n.to_string())).collect();
         tasks.spawn(async move {
             let bytes = encoded(&frames);
             let mut heard = 0;

@@ -1,10 +1,6 @@
 //! The bus's socket, with a bus in memory behind it.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod asking;
 mod frames;

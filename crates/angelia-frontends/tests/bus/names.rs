@@ -45,10 +45,7 @@ async fn a_token_protects_a_name_and_proves_it() {
     owner.ask(register("r", &json!({"token": "secret"}))).await;
     let mut thief = stage.connect().await;
     let reply = thief.ask(register("r", &json!({"token": "guess"}))).await;
-    assert_eq!(
-        (&reply["type"], &reply["reason"]),
-        (&json!("rejected"), &json!("wrong_token"))
-    );
+    assert_eq!((&reply["type"], &reply["reason"]), (&json!("rejected"), &json!("wrong_token")));
     thief.is_closed().await;
     // Old clients hear of it in their own way.
     let mut old = stage.connect().await;
@@ -78,10 +75,7 @@ async fn nobody_can_claim_to_be_verified() {
     sent["from"] = json!("owner");
     sender.send(&sent).await.unwrap();
     let got = receiver.hear().await;
-    assert_eq!(
-        (&got["verified"], &got["redelivered"]),
-        (&json!(false), &json!(false))
-    );
+    assert_eq!((&got["verified"], &got["redelivered"]), (&json!(false), &json!(false)));
 }
 
 #[tokio::test]

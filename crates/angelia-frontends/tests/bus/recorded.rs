@@ -194,9 +194,7 @@ async fn what_is_malformed_closes_its_connection_only() {
     let mut player = Player::new().await;
     for name in ["alpha", "beta"] {
         let registered = player.stage.registered(name).await;
-        player
-            .peers
-            .insert(name.chars().next().unwrap().to_string(), registered);
+        player.peers.insert(name.chars().next().unwrap().to_string(), registered);
     }
     let mut is_refused = false;
     for line in lines("06-malformed.jsonl") {
@@ -230,9 +228,7 @@ async fn our_frames_have_the_recorded_lengths() {
     raw.send(&register).await.unwrap();
     let mut bytes = [0; 4 + 97 + 4 + 16];
     raw.send(&json!({"type": "ping"})).await.unwrap();
-    tokio::io::AsyncReadExt::read_exact(&mut raw.stream, &mut bytes)
-        .await
-        .unwrap();
+    tokio::io::AsyncReadExt::read_exact(&mut raw.stream, &mut bytes).await.unwrap();
     assert_eq!(bytes[..4], 97_u32.to_be_bytes(), "as in fixture 01");
     let pong = encoded([&json!({"type": "pong"})]);
     assert_eq!(bytes[4 + 97..], pong);

@@ -29,13 +29,7 @@ async fn what_is_said_before_hanging_up_counts() {
     }
     let mut heard: Vec<u32> = Vec::new();
     for _ in 0..50 {
-        heard.push(
-            receiver.hear().await["id"]
-                .as_str()
-                .unwrap()
-                .parse()
-                .unwrap(),
-        );
+        heard.push(receiver.hear().await["id"].as_str().unwrap().parse().unwrap());
     }
     heard.sort_unstable();
     assert_eq!(heard, (0..50).collect::<Vec<_>>());
@@ -71,10 +65,7 @@ async fn what_a_receiver_has_read_does_not_come_again() {
 
 #[tokio::test]
 async fn what_has_settled_is_done_with_while_the_receiver_stays() {
-    let limits = DoorLimits {
-        settle: Duration::from_millis(50),
-        ..DoorLimits::default()
-    };
+    let limits = DoorLimits { settle: Duration::from_millis(50), ..DoorLimits::default() };
     let stage = Stage::with(BusLimits::default(), limits).await;
     let mut receiver = stage.registered("r").await;
     let mut sender = stage.connect().await;
@@ -89,10 +80,7 @@ async fn what_has_settled_is_done_with_while_the_receiver_stays() {
 
 #[tokio::test]
 async fn a_message_that_cannot_be_queued_is_an_error_that_old_clients_know() {
-    let limits = BusLimits {
-        max_queued: 1,
-        ..BusLimits::default()
-    };
+    let limits = BusLimits { max_queued: 1, ..BusLimits::default() };
     let stage = Stage::with(limits, DoorLimits::default()).await;
     let senders = [stage.connect().await, stage.registered("s").await];
     for (mut sender, to) in senders.into_iter().zip(["a", "b"]) {
@@ -102,10 +90,7 @@ async fn a_message_that_cannot_be_queued_is_an_error_that_old_clients_know() {
         assert_eq!(reply["code"], "endpoint_not_found");
         assert_eq!(reply["id"], "2");
         let reply = sender.ask(message("bad\nname", "3")).await;
-        assert_eq!(
-            (&reply["code"], &reply["id"]),
-            (&json!("endpoint_not_found"), &json!("3"))
-        );
+        assert_eq!((&reply["code"], &reply["id"]), (&json!("endpoint_not_found"), &json!("3")));
         // The connection goes on.
         assert_eq!(sender.ask(json!({"type": "ping"})).await["type"], "pong");
     }
@@ -113,10 +98,7 @@ async fn a_message_that_cannot_be_queued_is_an_error_that_old_clients_know() {
 
 #[tokio::test]
 async fn an_endpoint_that_is_silent_for_too_long_is_removed() {
-    let limits = DoorLimits {
-        silence: Duration::from_millis(300),
-        ..DoorLimits::default()
-    };
+    let limits = DoorLimits { silence: Duration::from_millis(300), ..DoorLimits::default() };
     let stage = Stage::with(BusLimits::default(), limits).await;
     let mut quiet = stage.registered("quiet").await;
     let mut pinging = stage.registered("pinging").await;
@@ -190,10 +172,7 @@ async fn what_would_be_too_large_with_what_is_added_is_refused_alone() {
     assert!(bytes.len() - 4 <= 10 * 1024 * 1024);
     sender.send_bytes(&bytes).await.unwrap();
     let reply = sender.hear().await;
-    assert_eq!(
-        (&reply["type"], &reply["id"]),
-        (&json!("error"), &json!("1"))
-    );
+    assert_eq!((&reply["type"], &reply["id"]), (&json!("error"), &json!("1")));
     sender.send(&message("r", "2")).await.unwrap();
     assert_eq!(receiver.hear().await["id"], "2");
 }

@@ -52,12 +52,7 @@ impl Stage {
         };
         let bound = listener::bind(&socket).await.unwrap();
         listener::serve(bound, door.clone());
-        Self {
-            _folder: folder,
-            socket,
-            bus,
-            door,
-        }
+        Self { _folder: folder, socket, bus, door }
     }
 
     pub(crate) async fn connect(&self) -> BusPeer {
@@ -67,9 +62,7 @@ impl Stage {
     /// As a client of hermes-bus does.
     pub(crate) async fn registered(&self, name: &str) -> BusPeer {
         let mut peer = self.connect().await;
-        let reply = peer
-            .ask(json!({"type": "register", "endpoint": name}))
-            .await;
+        let reply = peer.ask(json!({"type": "register", "endpoint": name})).await;
         assert_eq!(reply["type"], "registered", "{reply}");
         peer
     }

@@ -53,10 +53,7 @@ impl Profiles for AnyProfile {
         Box::pin(async move {
             let profile = wanted.profile.unwrap_or_else(|| "default".into());
             if &*profile == "nowhere" {
-                return Err(Failure::new(
-                    FailureKind::Invalid,
-                    "there is no such profile",
-                ));
+                return Err(Failure::new(FailureKind::Invalid, "there is no such profile"));
             }
             let mut spec = SessionSpec::new("puppet", "/project");
             spec.profile = profile;
@@ -89,10 +86,7 @@ fn stage(interval: Duration) -> Stage {
     let host = Host::new(HostParts {
         engine: engine.clone(),
         profiles: Arc::new(AnyProfile),
-        bus: Arc::new(NotedBus {
-            published: sent,
-            known: vec!["alice", "bob"],
-        }),
+        bus: Arc::new(NotedBus { published: sent, known: vec!["alice", "bob"] }),
         courier: courier.courier.clone(),
         reactor: Reactor {
             rules: Arc::new(LiveRules::new(vec![path])),
@@ -110,28 +104,14 @@ fn stage(interval: Duration) -> Stage {
     tasks.spawn_until_stopped(async move {
         host.serve(&mut receiving).await;
     });
-    Stage {
-        engine,
-        strings,
-        inbox,
-        published,
-        courier,
-        lines,
-        tasks,
-        next: 0,
-        _folder: folder,
-    }
+    Stage { engine, strings, inbox, published, courier, lines, tasks, next: 0, _folder: folder }
 }
 
 impl Stage {
     async fn deliver(&mut self, message: Message, again: bool) -> u64 {
         self.next += 1;
         let position = Position(self.next);
-        let delivery = Delivery {
-            position,
-            message,
-            again,
-        };
+        let delivery = Delivery { position, message, again };
         self.inbox.deliver.send(delivery).await.unwrap();
         position.0
     }
@@ -145,17 +125,11 @@ impl Stage {
     }
 
     async fn settled(&mut self) -> (u64, Option<String>) {
-        timeout(DEADLINE, self.inbox.settled.recv())
-            .await
-            .unwrap()
-            .unwrap()
+        timeout(DEADLINE, self.inbox.settled.recv()).await.unwrap().unwrap()
     }
 
     async fn reply(&mut self) -> serde_json::Value {
-        let message = timeout(DEADLINE, self.published.recv())
-            .await
-            .unwrap()
-            .unwrap();
+        let message = timeout(DEADLINE, self.published.recv()).await.unwrap().unwrap();
         serde_json::from_slice(&message.envelope).unwrap()
     }
 }
@@ -173,37 +147,24 @@ const SOURCE: &str = "**Source:** bus (endpoint: coder)\n\n";
 #[tokio::test]
 async fn a_message_becomes_a_turn_and_the_answer_goes_to_its_sender() {
     let mut stage = stage(Duration::ZERO);
-    let first = stage
-        .ask("alice", true, r#"{"type":"ask","text":"one?"}"#)
-        .await;
+    let first = stage.ask("alice", true, r#"{"type":"ask","text":"one?"}"#).await;
     let run = stage.run().await;
     assert_eq!(asked(&run), format!("{SOURCE}one?"));
     assert_eq!(run.turn.options.origin, Origin::Remote);
     run.start().await;
     run.complete("1");
     let reply = stage.reply().await;
-    assert_eq!(
-        (&reply["to"], &reply["from"]),
-        (&"alice".into(), &"coder".into())
-    );
-    assert_eq!(
-        (&reply["body"]["text"], &reply["body"]["type"]),
-        (&"1".into(), &"reply".into())
-    );
+    assert_eq!((&reply["to"], &reply["from"]), (&"alice".into(), &"coder".into()));
+    assert_eq!((&reply["body"]["text"], &reply["body"]["type"]), (&"1".into(), &"reply".into()));
     assert_eq!(stage.settled().await, (first, None));
 
     // Told once in a session; and who was not verified is called so.
-    stage
-        .ask("bob", false, r#"{"type":"ask","text":"two?"}"#)
-        .await;
+    stage.ask("bob", false, r#"{"type":"ask","text":"two?"}"#).await;
     let run = stage.run().await;
     assert_eq!(asked(&run), "[unverified sender: bob] two?");
     run.complete("2");
     assert_eq!(stage.reply().await["to"], "bob");
-    assert!(
-        stage.lines.shown().is_empty(),
-        "what an agent is told is not shown"
-    );
+    assert!(stage.lines.shown().is_empty(), "what an agent is told is not shown");
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,10 +183,7 @@ async fn a_burst_is_merged_within_its_channel_and_never_across() {
     assert_eq!(asked(&other), format!("{SOURCE}b1"));
     other.complete("answer b");
     let merged = stage.run().await;
-    assert_eq!(
-        asked(&merged),
-        "[2023-11-14 22:13:20] a2\n\n[2023-11-14 22:13:20] a3"
-    );
+    assert_eq!(asked(&merged), "[2023-11-14 22:13:20] a2\n\n[2023-11-14 22:13:20] a3");
     merged.complete("answer a");
     for _ in 0..4 {
         assert_eq!(stage.settled().await.1, None);
@@ -233,40 +191,24 @@ async fn a_burst_is_merged_within_its_channel_and_never_across() {
     let mut got = stage.courier.chat.got();
     got.sort();
     let pair = |chat: &str, text: &str| (chat.to_owned(), text.to_owned());
-    assert_eq!(
-        got,
-        [
-            pair("a", "answer a"),
-            pair("a", "first a"),
-            pair("b", "answer b")
-        ]
-    );
+    assert_eq!(got, [pair("a", "answer a"), pair("a", "first a"), pair("b", "answer b")]);
 }
 
 #[tokio::test]
 async fn a_busy_agent_is_steered_by_its_own_lane_and_queued_by_others() {
     let mut stage = stage(Duration::ZERO);
-    let one = stage
-        .ask("alice", true, r#"{"type":"ask","text":"one"}"#)
-        .await;
+    let one = stage.ask("alice", true, r#"{"type":"ask","text":"one"}"#).await;
     let mut run = stage.run().await;
     run.start().await;
-    let two = stage
-        .ask("alice", true, r#"{"type":"ask","text":"and this"}"#)
-        .await;
-    let control = timeout(DEADLINE, run.io.control.recv())
-        .await
-        .unwrap()
-        .unwrap();
+    let two = stage.ask("alice", true, r#"{"type":"ask","text":"and this"}"#).await;
+    let control = timeout(DEADLINE, run.io.control.recv()).await.unwrap().unwrap();
     let TurnControl::Steer(words) = control else {
         panic!("{control:?}");
     };
     assert_eq!(words, [Content::text("and this")]);
     assert_eq!(stage.settled().await, (two, None), "it is in the turn");
 
-    let three = stage
-        .ask("bob", true, r#"{"type":"ask","text":"mine"}"#)
-        .await;
+    let three = stage.ask("bob", true, r#"{"type":"ask","text":"mine"}"#).await;
     run.complete("for alice");
     assert_eq!(stage.reply().await["to"], "alice");
     assert_eq!(stage.settled().await, (one, None));
@@ -274,10 +216,7 @@ async fn a_busy_agent_is_steered_by_its_own_lane_and_queued_by_others() {
     assert_eq!(asked(&run), "mine");
     run.complete("for bob");
     let reply = stage.reply().await;
-    assert_eq!(
-        (&reply["to"], &reply["body"]["text"]),
-        (&"bob".into(), &"for bob".into())
-    );
+    assert_eq!((&reply["to"], &reply["body"]["text"]), (&"bob".into(), &"for bob".into()));
     assert_eq!(stage.settled().await, (three, None));
 }
 
@@ -292,24 +231,16 @@ async fn a_message_that_comes_again_finds_its_turn() {
     let again = stage.deliver(question, true).await;
     assert_eq!(stage.reply().await["body"]["text"], "once");
     assert_eq!(stage.settled().await, (again, None));
-    let turns = stage
-        .engine
-        .turns(None, angelia_core::ports::Page::first(9))
-        .await
-        .unwrap();
+    let turns = stage.engine.turns(None, angelia_core::ports::Page::first(9)).await.unwrap();
     assert_eq!(turns.len(), 1);
 }
 
 #[tokio::test]
 async fn profiles_have_their_own_sessions() {
     let mut stage = stage(Duration::ZERO);
-    stage
-        .ask("alice", true, r#"{"type":"ask","text":"a"}"#)
-        .await;
+    stage.ask("alice", true, r#"{"type":"ask","text":"a"}"#).await;
     let one = stage.run().await;
-    stage
-        .ask("alice", true, r#"{"type":"help","text":"b"}"#)
-        .await;
+    stage.ask("alice", true, r#"{"type":"help","text":"b"}"#).await;
     let two = stage.run().await;
     assert_ne!(one.turn.session, two.turn.session);
     assert_eq!(asked(&two), format!("{SOURCE}b"));
@@ -320,21 +251,14 @@ async fn profiles_have_their_own_sessions() {
 #[tokio::test]
 async fn failures_are_told_and_kept() {
     let mut stage = stage(Duration::ZERO);
-    let lost = stage
-        .ask("alice", true, r#"{"type":"lost","text":"a"}"#)
-        .await;
+    let lost = stage.ask("alice", true, r#"{"type":"lost","text":"a"}"#).await;
     let reply = stage.reply().await;
     assert_eq!(reply["body"]["status"], "failed");
     assert_eq!(reply["body"]["text"], "(failed: there is no such profile)");
     let (position, why) = stage.settled().await;
-    assert_eq!(
-        (position, why.as_deref()),
-        (lost, Some("there is no such profile"))
-    );
+    assert_eq!((position, why.as_deref()), (lost, Some("there is no such profile")));
 
-    stage
-        .ask("alice", true, r#"{"type":"ask","text":"a"}"#)
-        .await;
+    stage.ask("alice", true, r#"{"type":"ask","text":"a"}"#).await;
     let run = stage.run().await;
     run.end(Ended::failed(Failure::new(FailureKind::Agent, "it broke")));
     let reply = stage.reply().await;
@@ -345,16 +269,8 @@ async fn failures_are_told_and_kept() {
 async fn an_answer_without_an_address_is_shown() {
     let mut stage = stage(Duration::ZERO);
     let table = [
-        (
-            "stranger",
-            r#"{"type":"ask","text":"a"}"#,
-            "nobody listens as `stranger`",
-        ),
-        (
-            "alice",
-            r#"{"type":"ask","text":"a","channel":"pigeon:1"}"#,
-            "no platform `pigeon`",
-        ),
+        ("stranger", r#"{"type":"ask","text":"a"}"#, "nobody listens as `stranger`"),
+        ("alice", r#"{"type":"ask","text":"a","channel":"pigeon:1"}"#, "no platform `pigeon`"),
     ];
     for (from, body, why) in table {
         let position = stage.ask(from, false, body).await;
@@ -372,13 +288,7 @@ async fn an_answer_without_an_address_is_shown() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     // And for one that nobody knows.
-    stage
-        .ask(
-            "alice",
-            true,
-            r#"{"type":"other","text":"hey","channel":"pigeon"}"#,
-        )
-        .await;
+    stage.ask("alice", true, r#"{"type":"other","text":"hey","channel":"pigeon"}"#).await;
     stage.settled().await;
     assert_eq!(stage.lines.shown().last().unwrap(), "hey");
     assert!(stage.tasks.shutdown(DEADLINE).await);

@@ -41,10 +41,7 @@ impl Chat {
     }
 
     pub(crate) fn answers(&self, kinds: &[SendFailure]) {
-        let errors = kinds
-            .iter()
-            .rev()
-            .map(|kind| Err(SendError::new(*kind, "it said no")));
+        let errors = kinds.iter().rev().map(|kind| Err(SendError::new(*kind, "it said no")));
         *self.answers.lock().unwrap() = errors.collect();
     }
 }
@@ -55,10 +52,7 @@ impl Channel for Chat {
     }
 
     fn abilities(&self) -> ChannelAbilities {
-        ChannelAbilities {
-            home: true,
-            ..ChannelAbilities::default()
-        }
+        ChannelAbilities { home: true, ..ChannelAbilities::default() }
     }
 
     fn send<'a>(
@@ -68,10 +62,7 @@ impl Channel for Chat {
     ) -> BoxFuture<'a, Result<Sent, SendError>> {
         Box::pin(async move {
             self.gate.acquire().await.unwrap().forget();
-            self.got
-                .lock()
-                .unwrap()
-                .push((chat.to_owned(), message.text.to_string()));
+            self.got.lock().unwrap().push((chat.to_owned(), message.text.to_string()));
             let answer = self.answers.lock().unwrap().pop();
             answer.unwrap_or(Ok(Sent::default()))
         })
@@ -100,18 +91,9 @@ fn stage_in(folder: TempDir, chat: Arc<Chat>) -> Stage {
         ledger: Arc::new(ledger.clone()),
         clock: Arc::new(CountingClock::default()),
         tasks: tasks.clone(),
-        retry: Retry {
-            attempts: 3,
-            pause: Duration::from_millis(1),
-        },
+        retry: Retry { attempts: 3, pause: Duration::from_millis(1) },
     });
-    Stage {
-        courier,
-        chat,
-        ledger,
-        tasks,
-        folder,
-    }
+    Stage { courier, chat, ledger, tasks, folder }
 }
 
 impl Stage {
@@ -136,14 +118,8 @@ async fn what_was_not_sent_is_tried_again_and_what_may_have_arrived_is_marked() 
     stage.send("a", "one\x1b[1m").await.unwrap();
     stage.chat.answers(&[SendFailure::Unknown]);
     stage.send("b", "two").await.unwrap();
-    assert_eq!(
-        texts(&stage.chat),
-        ["one", "one", "two", "(may be a repeat) two"]
-    );
-    assert_eq!(
-        stage.state("b").await,
-        DeliveryState::Delivered { attempts: 2 }
-    );
+    assert_eq!(texts(&stage.chat), ["one", "one", "two", "(may be a repeat) two"]);
+    assert_eq!(stage.state("b").await, DeliveryState::Delivered { attempts: 2 });
     // The same text once more is the same text.
     stage.send("b", "two").await.unwrap();
     assert_eq!(texts(&stage.chat).len(), 4);
@@ -158,10 +134,7 @@ async fn attempts_are_bounded_and_a_refusal_is_final() {
     stage.chat.answers(&[SendFailure::Refused]);
     stage.send("b", "two").await.unwrap_err();
     assert_eq!(texts(&stage.chat).len(), 4);
-    let failed = DeliveryState::Failed {
-        attempts: 1,
-        error: "it said no".into(),
-    };
+    let failed = DeliveryState::Failed { attempts: 1, error: "it said no".into() };
     assert_eq!(stage.state("b").await, failed);
 }
 
@@ -170,18 +143,9 @@ async fn where_it_goes_is_known_before_it_is_taken() {
     let stage = stage();
     let refused = |channel: &'static str| {
         let courier = stage.courier.clone();
-        async move {
-            courier
-                .send("x", channel, "t")
-                .await
-                .unwrap_err()
-                .to_string()
-        }
+        async move { courier.send("x", channel, "t").await.unwrap_err().to_string() }
     };
-    assert_eq!(
-        refused("carrier:1").await,
-        "there is no platform `carrier`; set up are: chat"
-    );
+    assert_eq!(refused("carrier:1").await, "there is no platform `carrier`; set up are: chat");
     assert!(refused("no platform").await.contains("is not a channel"));
     assert!(refused("chat:").await.contains("is not a channel"));
     let sending = stage.courier.send("h", "Chat", "t").await.unwrap();
@@ -215,18 +179,8 @@ async fn a_chat_gets_its_texts_in_their_order() {
 async fn what_a_dead_process_left_is_taken_up() {
     let first = stage();
     first.chat.gate.forget_permits(1000);
-    drop(
-        first
-            .courier
-            .send("cut", "chat:1", "was on its way")
-            .await
-            .unwrap(),
-    );
-    let waits = first
-        .courier
-        .send("waits", "chat:1", "was next")
-        .await
-        .unwrap();
+    drop(first.courier.send("cut", "chat:1", "was on its way").await.unwrap());
+    let waits = first.courier.send("waits", "chat:1", "was next").await.unwrap();
     while !matches!(first.state("cut").await, DeliveryState::Attempting { .. }) {
         tokio::task::yield_now().await;
     }
@@ -243,20 +197,10 @@ async fn what_a_dead_process_left_is_taken_up() {
 
     let second = stage_in(first.folder, Chat::new());
     assert_eq!(second.courier.recover().await.unwrap(), 3);
-    while second
-        .ledger
-        .open()
-        .await
-        .unwrap()
-        .iter()
-        .any(|one| one.state.is_open())
-    {
+    while second.ledger.open().await.unwrap().iter().any(|one| one.state.is_open()) {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    assert_eq!(
-        texts(&second.chat),
-        ["(may be a repeat) was on its way", "was next"]
-    );
+    assert_eq!(texts(&second.chat), ["(may be a repeat) was on its way", "was next"]);
     assert_eq!(second.state("old").await.as_str(), "failed");
     drop(second.folder);
 }

@@ -30,10 +30,7 @@ fn a_file_with_everything() {
     assert_eq!(reading.remarks, []);
     let rules = reading.rules;
     assert_eq!(rules.endpoint.as_deref(), Some("coder"));
-    assert_eq!(
-        (rules.roles.name("be"), rules.roles.name("odd")),
-        ("Backend", "odd")
-    );
+    assert_eq!((rules.roles.name("be"), rules.roles.name("odd")), ("Backend", "odd"));
     let lines: Vec<u64> = rules.callbacks.iter().map(|rule| rule.line).collect();
     assert_eq!(lines, [4, 7]);
     let ask = &rules.callbacks[1];
@@ -45,13 +42,7 @@ fn a_file_with_everything() {
 
 #[test]
 fn nothing_is_rules_too() {
-    for text in [
-        "",
-        "# only words\n",
-        "callbacks:\n",
-        "callbacks: []\nrole_map:\n",
-        "bus:\n",
-    ] {
+    for text in ["", "# only words\n", "callbacks:\n", "callbacks: []\nrole_map:\n", "bus:\n"] {
         assert!(read(text).rules.callbacks.is_empty(), "{text:?}");
     }
 }
@@ -61,10 +52,7 @@ fn what_is_wrong_is_named_by_its_line() {
     let table = [
         ("callbacks:\n- match_type: a\n  print: maybe\n", 3),
         ("callbacks:\n- match_type: a\n- just text\n", 3),
-        (
-            "callbacks:\n- match_type: a\n  text: 'ok'\n- match_type: b\n  text: '(open'\n",
-            5,
-        ),
+        ("callbacks:\n- match_type: a\n  text: 'ok'\n- match_type: b\n  text: '(open'\n", 5),
         ("- a\n- list\n", 1),
         ("callbacks:\n- {match_type: a\n", 3),
         ("bus: {}\ncallbacks:\n- match_type: a\n  match_type: b\n", 4),

@@ -37,10 +37,7 @@ struct Stage {
 fn stage(with_bus: bool) -> Stage {
     let (sent, published) = mpsc::channel(64);
     let (heard, _) = broadcast::channel(2);
-    let bus = NotedBus {
-        published: sent,
-        known: vec!["alice"],
-    };
+    let bus = NotedBus { published: sent, known: vec!["alice"] };
     let tasks = Tasks::new();
     let engine = Engine::new(Parts {
         store: Arc::new(MemoryStore::new()),
@@ -67,11 +64,7 @@ fn stage(with_bus: bool) -> Stage {
             clock: Arc::new(CountingClock::default()),
         }),
     };
-    Stage {
-        router: router(Arc::new(state)),
-        published,
-        tasks,
-    }
+    Stage { router: router(Arc::new(state)), published, tasks }
 }
 
 impl Stage {
@@ -109,14 +102,8 @@ async fn a_message_is_sent_and_its_fate_told() {
     let message = stage.published.recv().await.unwrap();
     assert!(!message.verified, "nobody proved the name");
     let envelope: Value = serde_json::from_slice(&message.envelope).unwrap();
-    assert_eq!(
-        (&envelope["to"], &envelope["from"]),
-        (&json!("bob"), &json!("api"))
-    );
-    assert_eq!(
-        envelope["body"],
-        json!({"text": "-hi", "type": "ask", "channel": "x:1"})
-    );
+    assert_eq!((&envelope["to"], &envelope["from"]), (&json!("bob"), &json!("api")));
+    assert_eq!(envelope["body"], json!({"text": "-hi", "type": "ask", "channel": "x:1"}));
 }
 
 #[tokio::test]
@@ -139,17 +126,11 @@ async fn what_is_no_message_is_refused() {
 
 #[tokio::test]
 async fn endpoints_are_a_list_and_no_bus_is_said() {
-    let (status, answer) = stage(true)
-        .ask("GET", "/api/bus/endpoints", Value::Null)
-        .await;
+    let (status, answer) = stage(true).ask("GET", "/api/bus/endpoints", Value::Null).await;
     assert_eq!(status, StatusCode::OK);
     let alice = json!({"id": "alice", "listening": false, "session_id": null, "queued": 0});
     assert_eq!(answer, json!({"data": [alice], "next": null}));
-    for (method, path) in [
-        ("GET", "endpoints"),
-        ("GET", "events"),
-        ("POST", "messages"),
-    ] {
+    for (method, path) in [("GET", "endpoints"), ("GET", "events"), ("POST", "messages")] {
         let path = format!("/api/bus/{path}");
         let body = json!({"to": "a", "text": "b"});
         let (status, answer) = stage(false).ask(method, &path, body).await;
@@ -172,14 +153,8 @@ async fn messages_can_be_followed_until_the_daemon_stops() {
         let data = frame.await.unwrap().unwrap().unwrap().into_data().unwrap();
         text.push_str(std::str::from_utf8(&data).unwrap());
     }
-    assert!(
-        text.starts_with("event: lagged\ndata: {\"missed\":1}\n\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("event: message\n") && text.contains("\"verified\":false"),
-        "{text}"
-    );
+    assert!(text.starts_with("event: lagged\ndata: {\"missed\":1}\n\n"), "{text}");
+    assert!(text.contains("event: message\n") && text.contains("\"verified\":false"), "{text}");
     stage.tasks.stop_token().cancel();
     assert!(events.frame().await.is_none());
 }

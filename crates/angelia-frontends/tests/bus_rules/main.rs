@@ -1,11 +1,7 @@
 //! Rules and channels: what a file says, what is done about a message, and how a text reaches its
 //! channel.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod context;
 mod courier;

@@ -36,13 +36,7 @@ fn stage(rules: &str, limits: LauncherLimits) -> Stage {
         clock: Arc::new(CountingClock::default()),
         zone: TimeZone::UTC,
     };
-    Stage {
-        reactor,
-        lines,
-        commands,
-        asked,
-        folder,
-    }
+    Stage { reactor, lines, commands, asked, folder }
 }
 
 #[tokio::test]
@@ -64,12 +58,7 @@ async fn print_by_template_by_default_and_not_at_all() {
     }
     assert_eq!(
         stage.lines.shown(),
-        [
-            "\x1b[1malice\x1b[0m: hi {text}",
-            "not known",
-            r#"{"strange":[1]}"#,
-            "7"
-        ]
+        ["\x1b[1malice\x1b[0m: hi {text}", "not known", r#"{"strange":[1]}"#, "7"]
     );
 }
 
@@ -85,10 +74,7 @@ async fn a_channel_gets_words_without_colours_and_an_agent_gets_them_as_they_are
     assert_eq!(left.channel, Some(("x:1".into(), "hi".to_owned())));
     let body = r#"{"type":"b","text":"why {from}?"}"#;
     let left = stage.reactor.react(&message("alice", true, body)).await;
-    assert_eq!(
-        left.context,
-        Some(("alice asks: why {from}?".to_owned(), Some("p".into())))
-    );
+    assert_eq!(left.context, Some(("alice asks: why {from}?".to_owned(), Some("p".into()))));
     assert!(stage.lines.shown().is_empty());
 }
 
@@ -112,19 +98,10 @@ async fn a_program_finds_the_words_and_its_failure_costs_only_them() {
     stage.reactor.react(&message("alice", true, b)).await;
     assert_eq!(
         stage.lines.shown(),
-        [
-            "from the program",
-            "plain words",
-            "plain words",
-            "plain words",
-            "no program"
-        ]
+        ["from the program", "plain words", "plain words", "plain words", "no program"]
     );
     let asked = stage.asked.recv().await.unwrap();
-    assert_eq!(
-        (shell_line(&asked), asked.limit),
-        ("~/f.sh", Duration::from_secs(5))
-    );
+    assert_eq!((shell_line(&asked), asked.limit), ("~/f.sh", Duration::from_secs(5)));
     let names: Vec<&str> = asked.env.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["FROM", "TYPE", "TEXT", "FORMAT_MODE", "TS"]);
     assert_eq!(&*asked.env[3].1, "print");
@@ -152,11 +129,7 @@ async fn a_command_has_all_six_variables_and_nobody_waits_for_it() {
 
 #[tokio::test]
 async fn commands_are_bounded_in_number() {
-    let limits = LauncherLimits {
-        running: 2,
-        waiting: 3,
-        each: Duration::from_secs(1),
-    };
+    let limits = LauncherLimits { running: 2, waiting: 3, each: Duration::from_secs(1) };
     let rules = "callbacks:\n- match_type: a\n  command: 'do it'\n";
     let mut stage = stage(rules, limits);
     stage.commands.gate.forget_permits(10_000);
@@ -177,10 +150,7 @@ async fn commands_are_bounded_in_number() {
     }
     drop(stage.folder);
     tokio::task::yield_now().await;
-    assert!(
-        stage.asked.try_recv().is_err(),
-        "three waited, the rest were not taken"
-    );
+    assert!(stage.asked.try_recv().is_err(), "three waited, the rest were not taken");
 }
 
 #[tokio::test]
@@ -188,16 +158,10 @@ async fn hooks_see_every_message() {
     let (commands, mut asked) = NotedCommands::new();
     let list = HookList::from_variable(r#"["/h/a.sh", "/h/b.py"]"#);
     assert_eq!(list, HookList::from_variable("/h/a.sh, /h/b.py"));
-    assert_eq!(
-        list,
-        HookList::from_file("hooks:\n  - /h/a.sh\n  - \"/h/b.py\"\n# - no\n")
-    );
+    assert_eq!(list, HookList::from_file("hooks:\n  - /h/a.sh\n  - \"/h/b.py\"\n# - no\n"));
     assert_eq!(HookList::from_variable("none"), HookList::default());
-    let launcher = Launcher::new(
-        Arc::clone(&commands) as _,
-        LauncherLimits::default(),
-        Tasks::new(),
-    );
+    let launcher =
+        Launcher::new(Arc::clone(&commands) as _, LauncherLimits::default(), Tasks::new());
     let hooks = Hooks::new(list, launcher);
     hooks.run(commands.as_ref(), &Bytes::from_static(b"{\"body\":1}"));
     let mut programs = Vec::new();

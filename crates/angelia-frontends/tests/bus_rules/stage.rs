@@ -82,12 +82,7 @@ pub(crate) struct NotedCommands {
 }
 
 pub(crate) fn said(text: &str, ok: bool) -> Ran {
-    Ran {
-        ok,
-        timed_out: false,
-        stdout: text.as_bytes().to_vec(),
-        stderr: String::new(),
-    }
+    Ran { ok, timed_out: false, stdout: text.as_bytes().to_vec(), stderr: String::new() }
 }
 
 impl NotedCommands {
@@ -153,9 +148,7 @@ impl Bus for NotedBus {
                 repeated: false,
             })
         };
-        receipts
-            .send(messages.iter().map(receipt).collect())
-            .unwrap();
+        receipts.send(messages.iter().map(receipt).collect()).unwrap();
         for message in messages {
             self.published.try_send(message).unwrap();
         }
@@ -175,11 +168,7 @@ impl Bus for NotedBus {
     }
 
     fn endpoints(&self) -> Vec<EndpointState> {
-        let state = |known: &&str| EndpointState {
-            name: name(known),
-            session: None,
-            queued: 0,
-        };
+        let state = |known: &&str| EndpointState { name: name(known), session: None, queued: 0 };
         self.known.iter().map(state).collect()
     }
 
@@ -223,11 +212,7 @@ pub(crate) struct InboxStrings {
 pub(crate) fn inbox() -> (StringInbox, InboxStrings) {
     let (deliver, deliveries) = mpsc::channel(64);
     let (noted, settled) = mpsc::channel(64);
-    let inbox = StringInbox {
-        name: name("coder"),
-        deliveries,
-        settled: noted,
-    };
+    let inbox = StringInbox { name: name("coder"), deliveries, settled: noted };
     (inbox, InboxStrings { deliver, settled })
 }
 
@@ -258,8 +243,6 @@ impl Inbox for StringInbox {
     fn handed(&mut self, _taken: &[Position]) {}
 
     fn refuse(&mut self, taken: Position, reason: &str) {
-        self.settled
-            .try_send((taken.0, Some(reason.to_owned())))
-            .unwrap();
+        self.settled.try_send((taken.0, Some(reason.to_owned()))).unwrap();
     }
 }

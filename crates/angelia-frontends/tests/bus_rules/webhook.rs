@@ -44,13 +44,9 @@ async fn read(stream: &mut TcpStream) -> Request {
             continue;
         };
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-        let fields = head
-            .lines()
-            .skip(1)
-            .filter_map(|line| line.split_once(": "));
-        let fields: HashMap<String, String> = fields
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
-            .collect();
+        let fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        let fields: HashMap<String, String> =
+            fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
         let length: usize = fields["content-length"].parse().unwrap();
         while bytes.len() < end + 4 + length {
             assert!(stream.read_buf(&mut bytes).await.unwrap() > 0);
@@ -68,10 +64,7 @@ fn message() -> Outgoing {
         id: "d-1".into(),
         text: "build «7» failed".into(),
         may_repeat: false,
-        buttons: vec![Button {
-            label: "Retry".into(),
-            value: "retry".into(),
-        }],
+        buttons: vec![Button { label: "Retry".into(), value: "retry".into() }],
     }
 }
 
@@ -81,14 +74,8 @@ async fn what_is_sent_is_signed() {
     webhook(&url).send("ops", &message()).await.unwrap();
     let (fields, body) = seen.recv().await.unwrap();
     let at: i64 = fields["x-angelia-timestamp"].parse().unwrap();
-    assert_eq!(
-        fields["x-angelia-signature-256"],
-        signature("s3cret", at, &body)
-    );
-    assert_ne!(
-        fields["x-angelia-signature-256"],
-        signature("other", at, &body)
-    );
+    assert_eq!(fields["x-angelia-signature-256"], signature("s3cret", at, &body));
+    assert_ne!(fields["x-angelia-signature-256"], signature("other", at, &body));
     assert_eq!(fields["x-angelia-delivery"], "d-1");
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(
@@ -103,41 +90,24 @@ async fn what_is_sent_is_signed() {
 #[tokio::test]
 async fn what_an_answer_means() {
     let table = [
-        (
-            "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
-            SendFailure::Refused,
-        ),
+        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", SendFailure::Refused),
         (
             "HTTP/1.1 302 Found\r\nlocation: http://other/\r\ncontent-length: 0\r\n\r\n",
             SendFailure::Refused,
         ),
-        (
-            "HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n",
-            SendFailure::Unknown,
-        ),
-        (
-            "HTTP/1.1 503 Later\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n",
-            SendFailure::NotSent,
-        ),
+        ("HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n", SendFailure::Unknown),
+        ("HTTP/1.1 503 Later\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n", SendFailure::NotSent),
         ("", SendFailure::Unknown),
     ];
     for (answer, kind) in table {
         let (url, _seen) = server(vec![answer]).await;
         let error = webhook(&url).send("ops", &message()).await.unwrap_err();
         assert_eq!(error.kind, kind, "{answer}: {error}");
-        let wait = answer
-            .contains("retry-after")
-            .then(|| Duration::from_secs(7));
+        let wait = answer.contains("retry-after").then(|| Duration::from_secs(7));
         assert_eq!(error.retry_after, wait);
     }
-    let nobody = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let error = webhook(&format!("http://{nobody}/?token=hidden"))
-        .send("ops", &message())
-        .await;
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = webhook(&format!("http://{nobody}/?token=hidden")).send("ops", &message()).await;
     let error = error.unwrap_err();
     assert_eq!(error.kind, SendFailure::NotSent);
     assert!(!error.message.contains("hidden"), "{error}");
@@ -149,27 +119,11 @@ async fn texts_go_nowhere_in_clear_and_nothing_unsigned() {
         let clock = Arc::new(CountingClock::default());
         Webhook::new(url, secret, clock).err()
     };
-    assert!(matches!(
-        refused("http://example.com/", "s"),
-        Some(WebhookError::Clear(_))
-    ));
-    assert!(matches!(
-        refused("ftp://localhost/", "s"),
-        Some(WebhookError::Url(_))
-    ));
-    assert!(matches!(
-        refused("nonsense", "s"),
-        Some(WebhookError::Url(_))
-    ));
-    assert!(matches!(
-        refused("https://example.com/", ""),
-        Some(WebhookError::NoSecret)
-    ));
-    for url in [
-        "https://example.com/",
-        "http://localhost:1/",
-        "http://[::1]:1/",
-    ] {
+    assert!(matches!(refused("http://example.com/", "s"), Some(WebhookError::Clear(_))));
+    assert!(matches!(refused("ftp://localhost/", "s"), Some(WebhookError::Url(_))));
+    assert!(matches!(refused("nonsense", "s"), Some(WebhookError::Url(_))));
+    assert!(matches!(refused("https://example.com/", ""), Some(WebhookError::NoSecret)));
+    for url in ["https://example.com/", "http://localhost:1/", "http://[::1]:1/"] {
         assert!(refused(url, "s").is_none(), "{url}");
     }
 }
@@ -193,10 +147,7 @@ async fn a_reply_reaches_a_webhook_through_the_ledger() {
         ledger: Arc::new(ledger),
         clock: Arc::new(CountingClock::default()),
         tasks: Tasks::new(),
-        retry: Retry {
-            attempts: 3,
-            pause: Duration::from_millis(1),
-        },
+        retry: Retry { attempts: 3, pause: Duration::from_millis(1) },
     });
     let sending = courier.send("r-1", "webhook:ops", "done").await.unwrap();
     sending.outcome().await.unwrap();
@@ -204,19 +155,10 @@ async fn a_reply_reaches_a_webhook_through_the_ledger() {
     while let Ok((fields, body)) = seen.lock().unwrap().try_recv() {
         let body: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(fields["x-angelia-delivery"], "r-1");
-        texts.push((
-            body["text"].as_str().unwrap().to_owned(),
-            body["may_repeat"] == true,
-        ));
+        texts.push((body["text"].as_str().unwrap().to_owned(), body["may_repeat"] == true));
     }
-    let expected = [
-        ("done".to_owned(), false),
-        ("(may be a repeat) done".to_owned(), true),
-    ];
+    let expected = [("done".to_owned(), false), ("(may be a repeat) done".to_owned(), true)];
     assert_eq!(texts, expected);
     let homeless = courier.send("r-2", "webhook", "done").await.unwrap_err();
-    assert!(
-        homeless.to_string().contains("WEBHOOK_HOME_CHANNEL"),
-        "{homeless}"
-    );
+    assert!(homeless.to_string().contains("WEBHOOK_HOME_CHANNEL"), "{homeless}");
 }

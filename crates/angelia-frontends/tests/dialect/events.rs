@@ -10,27 +10,15 @@ use angelia_frontends::http::dialect::{Piece, Shown, ShownFrom, Step, View};
 use uuid::Uuid;
 
 pub(crate) fn delta(block: BlockId, text: &str) -> EventKind {
-    EventKind::Delta {
-        block,
-        channel: TextChannel::Answer,
-        text: text.into(),
-    }
+    EventKind::Delta { block, channel: TextChannel::Answer, text: text.into() }
 }
 
 pub(crate) fn block(block: BlockId, text: &str) -> EventKind {
-    EventKind::Block {
-        block,
-        channel: TextChannel::Answer,
-        text: text.into(),
-    }
+    EventKind::Block { block, channel: TextChannel::Answer, text: text.into() }
 }
 
 pub(crate) fn thought(block: BlockId, text: &str) -> EventKind {
-    EventKind::Delta {
-        block,
-        channel: TextChannel::Reasoning,
-        text: text.into(),
-    }
+    EventKind::Delta { block, channel: TextChannel::Reasoning, text: text.into() }
 }
 
 pub(crate) fn call(id: &str, name: &str, class: ToolClass) -> EventKind {
@@ -45,11 +33,7 @@ pub(crate) fn call(id: &str, name: &str, class: ToolClass) -> EventKind {
 }
 
 pub(crate) fn result(id: &str, ok: bool) -> EventKind {
-    EventKind::ToolResult(ToolResult {
-        id: ToolId::new(id),
-        ok,
-        output: "out".into(),
-    })
+    EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok, output: "out".into() })
 }
 
 pub(crate) fn awaiting() -> EventKind {
@@ -62,11 +46,7 @@ pub(crate) fn warning(text: &str) -> EventKind {
 }
 
 pub(crate) fn used(input_tokens: u64, output_tokens: u64) -> Usage {
-    Usage {
-        input_tokens,
-        output_tokens,
-        ..Usage::default()
-    }
+    Usage { input_tokens, output_tokens, ..Usage::default() }
 }
 
 pub(crate) fn finished(status: Status, text: &str) -> EventKind {

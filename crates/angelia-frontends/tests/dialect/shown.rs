@@ -139,20 +139,8 @@ fn the_callers_calls_end_an_answer_and_the_next_part_goes_on() {
     end Calls awaiting_tool_result in=10 out=5
     over
     "#);
-    let after = lines(
-        View {
-            from: ShownFrom::After(7),
-            ..view()
-        },
-        two_parts(),
-    );
-    let second = lines(
-        View {
-            from: ShownFrom::Part(1),
-            ..view()
-        },
-        two_parts(),
-    );
+    let after = lines(View { from: ShownFrom::After(7), ..view() }, two_parts());
+    let second = lines(View { from: ShownFrom::Part(1), ..view() }, two_parts());
     assert_eq!(after, second);
     assert_snapshot!(second, @r#"
     begin claude/sonnet part 1
@@ -195,10 +183,7 @@ fn an_agents_own_tools_are_lines_of_reasoning() {
             finished(Status::Completed, "done"),
         ]
     };
-    let agent = View {
-        activity: true,
-        ..view()
-    };
+    let agent = View { activity: true, ..view() };
     assert_snapshot!(lines(agent, kinds()), @r#"
     begin claude/sonnet part 0
     open Reasoning
@@ -259,10 +244,7 @@ fn an_answer_without_blocks_is_shown_from_the_outcome() {
 
 #[test]
 fn a_form_is_shown_only_when_it_is_known_whole() {
-    let held = View {
-        hold: true,
-        ..view()
-    };
+    let held = View { hold: true, ..view() };
     assert_snapshot!(lines(held, vec![
         delta(0, "I will call a tool."),
         block(0, "I will call a tool."),
@@ -281,10 +263,7 @@ fn a_form_is_shown_only_when_it_is_known_whole() {
 
 #[test]
 fn a_text_is_cut_at_its_ceiling() {
-    let short = View {
-        max_tokens: Some(2),
-        ..view()
-    };
+    let short = View { max_tokens: Some(2), ..view() };
     assert_snapshot!(lines(short, vec![
         delta(0, "12345678"),
         delta(0, "90abcdef"),

@@ -37,19 +37,15 @@ fn any_end() -> impl Strategy<Value = EventKind> {
 }
 
 fn any_view() -> impl Strategy<Value = View> {
-    (
-        0..3_u32,
-        any::<bool>(),
-        any::<bool>(),
-        proptest::option::of(0..9_u64),
-    )
-        .prop_map(|(part, activity, hold, max_tokens)| View {
+    (0..3_u32, any::<bool>(), any::<bool>(), proptest::option::of(0..9_u64)).prop_map(
+        |(part, activity, hold, max_tokens)| View {
             from: ShownFrom::Part(part),
             activity,
             hold,
             max_tokens,
             ..view()
-        })
+        },
+    )
 }
 
 /// Panics unless the pieces are a prefix of a well-formed answer; says whether it is whole.

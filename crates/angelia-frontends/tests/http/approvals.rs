@@ -23,11 +23,7 @@ async fn approvals_are_decided_once_with_note_and_answers() {
     let session = stage.session().await;
     let cases = [
         ("ask", json!({"verdict": "once"}), "once - [] by owner"),
-        (
-            "ask",
-            json!({"verdict": "deny", "note": "not today"}),
-            "deny not today [] by owner",
-        ),
+        ("ask", json!({"verdict": "deny", "note": "not today"}), "deny not today [] by owner"),
         (
             "question",
             json!({"verdict": "once", "answers": {"Which colour?": "red"}}),
@@ -46,10 +42,7 @@ async fn approvals_are_decided_once_with_note_and_answers() {
         let (status, kind, message) = again.error();
         assert_eq!((status, kind.as_str()), (409, "conflict"));
         let verdict = verdict.as_str().unwrap();
-        assert!(
-            message.ends_with(&format!("{verdict} by owner")),
-            "{message}"
-        );
+        assert!(message.ends_with(&format!("{verdict} by owner")), "{message}");
     }
 }
 
@@ -97,20 +90,16 @@ async fn pending_ones_are_listed_and_decided_ones_on_request() {
     let next = first["next"].as_str().unwrap();
     let rest = list(&stage, &format!("?all=1&cursor={next}")).await;
     assert_eq!(rest, all[2..]);
-    let wrong = stage
-        .ask(Method::GET, "/api/approvals?all=maybe", None)
-        .await;
+    let wrong = stage.ask(Method::GET, "/api/approvals?all=maybe", None).await;
     assert_eq!(wrong.error().0, 400);
 }
 
 #[tokio::test]
 async fn what_was_never_asked_cannot_be_decided() {
     let stage = Stage::new();
-    for id in [
-        "00000000-0000-0000-0000-000000000009",
-        "ffffffff-ffff-ffff-ffff-ffffffffffff",
-        "yes",
-    ] {
+    for id in
+        ["00000000-0000-0000-0000-000000000009", "ffffffff-ffff-ffff-ffff-ffffffffffff", "yes"]
+    {
         let path = format!("/api/approvals/{id}");
         let body = json!({"verdict": "once"});
         let answer = stage.ask(Method::POST, &path, Some(body)).await;

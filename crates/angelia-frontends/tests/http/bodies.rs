@@ -16,14 +16,7 @@ fn with_body(path: &str, body: impl Into<Body>) -> Request<Body> {
 #[tokio::test]
 async fn unknown_paths_and_wrong_methods_have_the_shape_of_errors() {
     let stage = Stage::new();
-    for path in [
-        "/nothing",
-        "/api",
-        "/api/",
-        "/api/nothing",
-        "/api/sessions/",
-        "/healthz/x",
-    ] {
+    for path in ["/nothing", "/api", "/api/", "/api/nothing", "/api/sessions/", "/healthz/x"] {
         let (status, kind, message) = stage.ask(Method::GET, path, None).await.error();
         assert_eq!((status, kind.as_str()), (404, "not_found"));
         assert!(message.contains(path), "{message}");
@@ -39,16 +32,8 @@ async fn unknown_paths_and_wrong_methods_have_the_shape_of_errors() {
         assert_eq!(answer.error().0, 405);
         assert_eq!(answer.headers["allow"], allowed, "{path}");
     }
-    for id in [
-        "x",
-        "00000000-0000-0000-0000-00000000000",
-        "%00",
-        "..",
-        "%2e%2e%2f",
-    ] {
-        let answer = stage
-            .ask(Method::GET, &format!("/api/sessions/{id}"), None)
-            .await;
+    for id in ["x", "00000000-0000-0000-0000-00000000000", "%00", "..", "%2e%2e%2f"] {
+        let answer = stage.ask(Method::GET, &format!("/api/sessions/{id}"), None).await;
         assert_eq!(answer.error().0, 404, "{id}");
     }
 }
@@ -60,16 +45,8 @@ async fn a_wrong_field_is_named_by_its_place() {
     let turns = format!("/api/sessions/{id}/turns");
     let image = |media_type: &str, data: &str| json!({"input": [{"type": "text", "text": "see"}, {"type": "image", "media_type": media_type, "data": data}]});
     let cases = [
-        (
-            "/api/sessions",
-            json!({"profil": "x"}),
-            "profil: unknown field `profil`",
-        ),
-        (
-            "/api/sessions",
-            json!({"title": 7}),
-            "title: invalid type: integer `7`",
-        ),
+        ("/api/sessions", json!({"profil": "x"}), "profil: unknown field `profil`"),
+        ("/api/sessions", json!({"title": 7}), "title: invalid type: integer `7`"),
         ("/api/sessions", json!([]), "the body: "),
         (turns.as_str(), json!({}), "missing field `input`"),
         (
@@ -77,26 +54,14 @@ async fn a_wrong_field_is_named_by_its_place() {
             json!({"input": 7}),
             "input: invalid type: integer `7`, expected a string or a list of blocks",
         ),
-        (
-            &turns,
-            json!({"input": " \n"}),
-            "input: there must be some text",
-        ),
-        (
-            &turns,
-            json!({"input": []}),
-            "input: there must be some text or an image",
-        ),
+        (&turns, json!({"input": " \n"}), "input: there must be some text"),
+        (&turns, json!({"input": []}), "input: there must be some text or an image"),
         (
             &turns,
             json!({"input": [{"type": "text", "text": ""}]}),
             "input: there must be some text or an image",
         ),
-        (
-            &turns,
-            json!({"input": ["x"]}),
-            "input[0]: invalid type: string",
-        ),
+        (&turns, json!({"input": ["x"]}), "input[0]: invalid type: string"),
         (
             &turns,
             json!({"input": [{"type": "song"}]}),
@@ -107,21 +72,9 @@ async fn a_wrong_field_is_named_by_its_place() {
             json!({"input": [{"type": "text", "text": "x", "data": "x"}]}),
             "input[0]: a text block has `text`",
         ),
-        (
-            &turns,
-            image("image/png", "no base64!"),
-            "input[1]: `data` is not base64",
-        ),
-        (
-            &turns,
-            image("image/tiff", ""),
-            "input[1]: `media_type` must be one of",
-        ),
-        (
-            &turns,
-            json!({"input": "x", "can_ask": "yes"}),
-            "can_ask: invalid type",
-        ),
+        (&turns, image("image/png", "no base64!"), "input[1]: `data` is not base64"),
+        (&turns, image("image/tiff", ""), "input[1]: `media_type` must be one of"),
+        (&turns, json!({"input": "x", "can_ask": "yes"}), "can_ask: invalid type"),
         (
             "/api/turns/00000000-0000-0000-0000-000000000009/interrupt",
             json!({"kill": 1}),
@@ -165,19 +118,11 @@ async fn garbage_is_a_bad_request_and_nothing_worse() {
         b"\x1f\x8b\x08\x00",
         deep.as_bytes(),
     ];
-    for path in [
-        "/api/sessions".to_owned(),
-        format!("/api/sessions/{id}/turns"),
-    ] {
+    for path in ["/api/sessions".to_owned(), format!("/api/sessions/{id}/turns")] {
         for bytes in garbage {
             let answer = stage.send(with_body(&path, bytes.to_vec())).await;
             let (status, kind, _) = answer.error();
-            assert_eq!(
-                (status, kind.as_str()),
-                (400, "invalid"),
-                "{}",
-                bytes.escape_ascii()
-            );
+            assert_eq!((status, kind.as_str()), (400, "invalid"), "{}", bytes.escape_ascii());
         }
     }
 }

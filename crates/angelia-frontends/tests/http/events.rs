@@ -33,10 +33,7 @@ async fn every_event_has_its_number_its_type_and_its_json() {
         let json: serde_json::Value =
             serde_json::from_str(lines[2].strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(lines[0], format!("id: {}", index + 1));
-        assert_eq!(
-            lines[1],
-            format!("event: {}", json["type"].as_str().unwrap())
-        );
+        assert_eq!(lines[1], format!("event: {}", json["type"].as_str().unwrap()));
         assert_eq!(json["seq"], index + 1);
         assert_eq!(json["turn_id"], *turn);
         assert_eq!(json["session_id"], *session);
@@ -71,11 +68,7 @@ async fn resuming_after_any_number_gives_the_very_same_tail() {
     let whole = frames(&live[0]);
     assert_eq!(whole.len(), 4, "{}", live[0]);
     for (after, tail) in live.iter().enumerate() {
-        assert_eq!(
-            frames(tail),
-            whole[after.min(whole.len())..],
-            "live after {after}"
-        );
+        assert_eq!(frames(tail), whole[after.min(whole.len())..], "live after {after}");
     }
     stage.until(&turn, "completed").await;
     for after in 0..=whole.len() {
@@ -106,11 +99,8 @@ async fn a_replay_leaves_out_only_deltas() {
         }
     };
     let stored = timeout(DEADLINE, stored).await.unwrap();
-    let kept: Vec<_> = live
-        .iter()
-        .filter(|one| !one.contains("event: text.delta"))
-        .copied()
-        .collect();
+    let kept: Vec<_> =
+        live.iter().filter(|one| !one.contains("event: text.delta")).copied().collect();
     assert_eq!(frames(&stored), kept);
     for after in 0..10_u64 {
         let seq = |frame: &&&str| {
@@ -118,11 +108,7 @@ async fn a_replay_leaves_out_only_deltas() {
             id.parse::<u64>().unwrap() > after
         };
         let tail: Vec<_> = kept.iter().filter(seq).copied().collect();
-        assert_eq!(
-            frames(&stage.events(&turn, after).await),
-            tail,
-            "after {after}"
-        );
+        assert_eq!(frames(&stage.events(&turn, after).await), tail, "after {after}");
     }
 }
 
@@ -135,9 +121,7 @@ async fn the_header_wins_over_the_address_and_the_end_is_said_plainly() {
     let resumed = async |id: &str| {
         let path = format!("/api/turns/{turn}/events?after=1");
         let mut request = request(Method::GET, &path, None);
-        request
-            .headers_mut()
-            .insert("last-event-id", id.parse().unwrap());
+        request.headers_mut().insert("last-event-id", id.parse().unwrap());
         stage.send(request).await
     };
     assert!(resumed("0").await.text.contains("id: 1\n"));
@@ -165,11 +149,7 @@ async fn open(stage: &Stage, path: &str) -> Body {
 }
 
 async fn chunk(body: &mut Body) -> String {
-    let frame = timeout(DEADLINE, body.frame())
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
+    let frame = timeout(DEADLINE, body.frame()).await.unwrap().unwrap().unwrap();
     String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
 }
 
@@ -232,9 +212,7 @@ async fn silence_is_filled_with_keep_alives() {
         assert_eq!(chunk(&mut body).await, ": keep-alive\n\n");
     }
     assert_eq!(began.elapsed().as_secs(), 45);
-    stage
-        .ask(Method::POST, &format!("/api/turns/{turn}/interrupt"), None)
-        .await;
+    stage.ask(Method::POST, &format!("/api/turns/{turn}/interrupt"), None).await;
     assert!(chunk(&mut body).await.contains("event: turn.finished"));
     assert!(timeout(DEADLINE, body.frame()).await.unwrap().is_none());
 }

@@ -45,13 +45,7 @@ async fn everything_but_healthz_needs_the_token() {
         ("x-api-key", "wrong"),
         ("cookie", "token=tok-123"),
     ] {
-        for path in [
-            "/api/sessions",
-            "/api/profiles",
-            "/nowhere",
-            "/healthz/",
-            "/api",
-        ] {
+        for path in ["/api/sessions", "/api/profiles", "/nowhere", "/healthz/", "/api"] {
             let answer = with_headers(&stage, path, &[host, bad]).await;
             let (status, kind, _) = answer.error();
             assert_eq!((status, kind.as_str()), (401, "auth"), "{bad:?} {path}");
@@ -112,11 +106,7 @@ async fn a_host_that_is_not_ours_is_misdirected() {
     assert_eq!(none.error().0, 421);
     let two = [("host", "localhost:4376"), ("host", "evil.example")];
     assert_eq!(with_headers(&stage, "/healthz", &two).await.error().0, 421);
-    let target = with_headers(
-        &stage,
-        "http://evil.example/healthz",
-        &[("host", "localhost:4376")],
-    );
+    let target = with_headers(&stage, "http://evil.example/healthz", &[("host", "localhost:4376")]);
     assert_eq!(target.await.error().0, 421);
 }
 
@@ -156,22 +146,12 @@ async fn a_foreign_page_is_refused_even_with_the_token() {
             assert_eq!((status, kind.as_str()), (403, "refused"), "{bad} {path}");
         }
     }
-    let two = [
-        ours[0],
-        ours[1],
-        ("origin", "https://app.example"),
-        ("origin", "null"),
-    ];
+    let two = [ours[0], ours[1], ("origin", "https://app.example"), ("origin", "null")];
     assert_eq!(with_headers(&stage, "/healthz", &two).await.error().0, 403);
 }
 
 fn over_socket(caller: Caller, method: Method, path: &str) -> Request<Body> {
-    Request::builder()
-        .method(method)
-        .uri(path)
-        .extension(caller)
-        .body(Body::empty())
-        .unwrap()
+    Request::builder().method(method).uri(path).extension(caller).body(Body::empty()).unwrap()
 }
 
 #[tokio::test]

@@ -18,9 +18,7 @@ async fn answered(mut stream: TcpStream, request: &[u8]) -> String {
     // The other side may hang up before everything is written.
     let _hung_up = stream.write_all(request).await;
     let mut answer = Vec::new();
-    let _reset = timeout(DEADLINE, stream.read_to_end(&mut answer))
-        .await
-        .unwrap();
+    let _reset = timeout(DEADLINE, stream.read_to_end(&mut answer)).await.unwrap();
     let answer = String::from_utf8_lossy(&answer).into_owned();
     answer.lines().next().unwrap_or_default().to_owned()
 }
@@ -41,10 +39,7 @@ async fn an_oversized_head_is_refused() {
 
     let uri = format!("GET /{long} HTTP/1.1\r\nhost: {host}\r\n\r\n");
     let line = answered(served.tcp().await, uri.as_bytes()).await;
-    assert!(
-        line.is_empty() || line.contains("414") || line.contains("431"),
-        "{line}"
-    );
+    assert!(line.is_empty() || line.contains("414") || line.contains("431"), "{line}");
     let (status, _) = exchange(served.tcp().await, &served.head("GET", "/healthz", "")).await;
     assert_eq!(status, 200);
 }
@@ -72,10 +67,7 @@ async fn dribble(stream: &mut TcpStream, byte: u8) -> (Duration, String) {
 async fn a_dribbled_head_is_given_up() {
     let served = Served::start().await;
     let mut stream = served.tcp().await;
-    stream
-        .write_all(b"GET /healthz HTTP/1.1\r\nx-slow: ")
-        .await
-        .unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nx-slow: ").await.unwrap();
     let (lasted, answer) = dribble(&mut stream, b'x').await;
     assert!(lasted < Duration::from_mins(2), "{lasted:?} {answer}");
 }

@@ -7,8 +7,7 @@ use crate::stage::Stage;
 
 fn ids(list: &Value) -> Vec<String> {
     let data = list["data"].as_array().unwrap().iter();
-    data.map(|one| one["id"].as_str().unwrap().to_owned())
-        .collect()
+    data.map(|one| one["id"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -35,9 +34,7 @@ async fn pages_follow_each_other_without_gap_or_repetition() {
     }
     assert_eq!(ids(&stage.get("/api/sessions?limit=0").await).len(), 1);
     for wrong in ["limit=-1", "limit=x", "cursor=x", "colour=red"] {
-        let answer = stage
-            .ask(Method::GET, &format!("/api/sessions?{wrong}"), None)
-            .await;
+        let answer = stage.ask(Method::GET, &format!("/api/sessions?{wrong}"), None).await;
         let (status, kind, message) = answer.error();
         assert_eq!((status, kind.as_str()), (400, "invalid"), "{message}");
     }
@@ -55,14 +52,10 @@ async fn turns_are_listed_of_one_session_or_of_all() {
     }
     let all = stage.get("/api/turns").await;
     assert_eq!(ids(&all), [&*turns[2], &*turns[1], &*turns[0]]);
-    let of_one = stage
-        .get(&format!("/api/turns?session={one}&limit=1"))
-        .await;
+    let of_one = stage.get(&format!("/api/turns?session={one}&limit=1")).await;
     assert_eq!(ids(&of_one), [&*turns[2]]);
     let next = of_one["next"].as_str().unwrap();
-    let rest = stage
-        .get(&format!("/api/turns?session={one}&cursor={next}"))
-        .await;
+    let rest = stage.get(&format!("/api/turns?session={one}&cursor={next}")).await;
     assert_eq!(ids(&rest), [&*turns[0]]);
     assert_eq!(rest["next"], json!(null));
     let unknown = stage.ask(Method::GET, "/api/turns?session=x", None).await;

@@ -1,9 +1,5 @@
 //! `/api` from the outside: an engine with a scripted agent behind it, most tests without a socket.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod approvals;
 mod bodies;

@@ -50,10 +50,7 @@ async fn turns_are_counted_by_how_they_ended() {
     let text = metrics(&stage).await;
     let line = "angelia_turns_finished_total{status=\"interrupted\"} 2";
     assert!(text.contains(line), "{text}");
-    assert!(
-        text.contains("angelia_turns{state=\"running\"} 0"),
-        "{text}"
-    );
+    assert!(text.contains("angelia_turns{state=\"running\"} 0"), "{text}");
 }
 
 #[tokio::test]

@@ -43,10 +43,7 @@ async fn a_repeat_gets_the_turn_of_the_first_running_or_over() {
     let over = submit(&stage, &session, "k-1", "held echo hi").await;
     assert_eq!(over.status, StatusCode::ACCEPTED);
     assert!(is_repeat(&over));
-    assert_eq!(
-        over.json(),
-        json!({"id": turn, "session_id": session, "status": "completed"})
-    );
+    assert_eq!(over.json(), json!({"id": turn, "session_id": session, "status": "completed"}));
     // Its events are there from the first one on.
     let events = stage.events(turn, 0).await;
     assert!(events.contains("event: turn.started") && events.contains("event: turn.finished"));

@@ -34,12 +34,8 @@ fn routed(router: &axum::Router<()>) -> BTreeSet<String> {
 async fn the_document_has_every_path_and_nothing_else() {
     let stage = Stage::new();
     let document = stage.get("/openapi.json").await;
-    let described: BTreeSet<String> = document["paths"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .cloned()
-        .collect();
+    let described: BTreeSet<String> =
+        document["paths"].as_object().unwrap().keys().cloned().collect();
     let routed = routed(&router(stage.state.clone()));
     let routed: BTreeSet<String> = routed.iter().map(|path| path.replace("{*", "{")).collect();
     assert_eq!(described, routed);

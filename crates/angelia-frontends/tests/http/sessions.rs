@@ -47,10 +47,7 @@ async fn a_session_is_made_shown_renamed_forked_and_deleted() {
     assert_eq!(forked["native_session_id"], "native-1-fork");
 
     let deleted = stage.ask(Method::DELETE, &path, None).await;
-    assert_eq!(
-        (deleted.status, deleted.text.as_str()),
-        (StatusCode::NO_CONTENT, "")
-    );
+    assert_eq!((deleted.status, deleted.text.as_str()), (StatusCode::NO_CONTENT, ""));
     let gone = [
         (Method::GET, path.clone()),
         (Method::DELETE, path.clone()),
@@ -63,14 +60,7 @@ async fn a_session_is_made_shown_renamed_forked_and_deleted() {
             (404, "not_found", "no such session")
         );
     }
-    assert_eq!(
-        stage
-            .ask(Method::GET, &format!("/api/turns/{turn}"), None)
-            .await
-            .error()
-            .0,
-        404
-    );
+    assert_eq!(stage.ask(Method::GET, &format!("/api/turns/{turn}"), None).await.error().0, 404);
 }
 
 #[tokio::test]
@@ -79,10 +69,8 @@ async fn a_running_session_can_be_deleted_and_its_viewers_see_the_end() {
     let id = stage.session().await;
     let turn = stage.submit(&id, "hang").await;
     let path = format!("/api/sessions/{id}");
-    let (events, deleted) = tokio::join!(
-        stage.events(&turn, 0),
-        stage.ask(Method::DELETE, &path, None),
-    );
+    let (events, deleted) =
+        tokio::join!(stage.events(&turn, 0), stage.ask(Method::DELETE, &path, None),);
     assert_eq!(deleted.status, StatusCode::NO_CONTENT);
     assert!(events.contains("event: turn.finished"), "{events}");
     assert!(events.contains(r#""status":"interrupted""#), "{events}");
@@ -95,18 +83,9 @@ async fn where_a_session_works_is_said_by_name_then_by_profile_then_by_place() {
     let cases = [
         (json!({"profile": "homely"}), "/home"),
         (json!({"profile": "homely", "caller_cwd": "/here"}), "/home"),
-        (
-            json!({"profile": "homely", "cwd": "/named", "caller_cwd": "/here"}),
-            "/named",
-        ),
-        (
-            json!({"profile": "nowhere", "caller_cwd": "/here"}),
-            "/here",
-        ),
-        (
-            json!({"profile": "nowhere", "cwd": "/named", "caller_cwd": "/here"}),
-            "/named",
-        ),
+        (json!({"profile": "homely", "cwd": "/named", "caller_cwd": "/here"}), "/named"),
+        (json!({"profile": "nowhere", "caller_cwd": "/here"}), "/here"),
+        (json!({"profile": "nowhere", "cwd": "/named", "caller_cwd": "/here"}), "/named"),
     ];
     for (body, cwd) in cases {
         let session = stage.post("/api/sessions", body.clone()).await;
@@ -114,25 +93,14 @@ async fn where_a_session_works_is_said_by_name_then_by_profile_then_by_place() {
     }
     let wrong = [
         (json!({"profile": "nowhere"}), "the profile needs a cwd"),
-        (
-            json!({"profile": "foreign", "caller_cwd": "/here"}),
-            "there is no profile `foreign`",
-        ),
+        (json!({"profile": "foreign", "caller_cwd": "/here"}), "there is no profile `foreign`"),
         (json!({"cwd": "here"}), "cwd: this must be an absolute path"),
-        (
-            json!({"caller_cwd": "../x"}),
-            "caller_cwd: this must be an absolute path",
-        ),
+        (json!({"caller_cwd": "../x"}), "caller_cwd: this must be an absolute path"),
     ];
     for (body, why) in wrong {
-        let (status, kind, message) = stage
-            .ask(Method::POST, "/api/sessions", Some(body))
-            .await
-            .error();
-        assert_eq!(
-            (status, kind.as_str(), message.as_str()),
-            (400, "invalid", why)
-        );
+        let (status, kind, message) =
+            stage.ask(Method::POST, "/api/sessions", Some(body)).await.error();
+        assert_eq!((status, kind.as_str(), message.as_str()), (400, "invalid", why));
     }
 }
 
@@ -143,18 +111,11 @@ async fn a_name_finds_the_session_it_was_given_last() {
     assert_eq!(stage.get(path).await, json!({"data": [], "next": null}));
     let mut newest = json!(null);
     for _ in 0..2 {
-        newest = stage
-            .post("/api/sessions", json!({"name": "my work/1"}))
-            .await;
+        newest = stage.post("/api/sessions", json!({"name": "my work/1"})).await;
     }
-    assert_eq!(
-        stage.get(path).await,
-        json!({"data": [newest], "next": null})
-    );
+    assert_eq!(stage.get(path).await, json!({"data": [newest], "next": null}));
     let id = newest["id"].as_str().unwrap();
-    stage
-        .ask(Method::DELETE, &format!("/api/sessions/{id}"), None)
-        .await;
+    stage.ask(Method::DELETE, &format!("/api/sessions/{id}"), None).await;
     assert_eq!(stage.get(path).await["data"], json!([]));
 }
 
@@ -166,11 +127,7 @@ async fn only_the_owners_terminal_is_a_terminal() {
             let headers = request.headers_mut();
             headers.insert("x-angelia-terminal", "1".parse().unwrap());
         }
-        let id = stage.send(request).await.ok()["id"]
-            .as_str()
-            .unwrap()
-            .parse()
-            .unwrap();
+        let id = stage.send(request).await.ok()["id"].as_str().unwrap().parse().unwrap();
         stage.state.engine.session(id).await.unwrap().spec.trust
     };
     let over_tcp = || request(Method::POST, "/api/sessions", Some(json!({})));

@@ -31,12 +31,7 @@ impl Served {
         let unix = UnixListener::bind(folder.path().join("angelia.sock")).unwrap();
         serve_tcp(tcp, Arc::clone(&stage.state), &doors);
         serve_unix(unix, Arc::clone(&stage.state), &doors);
-        Self {
-            stage,
-            doors,
-            address,
-            folder,
-        }
+        Self { stage, doors, address, folder }
     }
 
     fn socket(&self) -> std::path::PathBuf {
@@ -121,20 +116,15 @@ async fn over_tcp_the_token_is_needed_and_the_name_checked() {
 #[tokio::test]
 async fn what_is_not_http_is_closed_without_harm() {
     let served = Served::start().await;
-    for garbage in [
-        "\0\0\0\0\r\n\r\n",
-        "\u{16}\u{3}\u{1}",
-        "GET\r\n\r\n",
-        "x".repeat(500_000).as_str(),
-    ] {
+    for garbage in
+        ["\0\0\0\0\r\n\r\n", "\u{16}\u{3}\u{1}", "GET\r\n\r\n", "x".repeat(500_000).as_str()]
+    {
         let mut stream = served.tcp().await;
         // The other side may hang up before everything is written.
         let _hung_up = stream.write_all(garbage.as_bytes()).await;
         let _hung_up = stream.shutdown().await;
         let mut answer = Vec::new();
-        let _reset = timeout(DEADLINE, stream.read_to_end(&mut answer))
-            .await
-            .unwrap();
+        let _reset = timeout(DEADLINE, stream.read_to_end(&mut answer)).await.unwrap();
     }
     let (status, _) = exchange(served.tcp().await, &served.head("GET", "/healthz", "")).await;
     assert_eq!(status, 200);
@@ -154,10 +144,7 @@ async fn a_giant_body_is_answered_although_the_client_writes_first() {
 async fn a_head_that_never_ends_is_given_up() {
     let served = Served::start().await;
     let mut stream = served.tcp().await;
-    stream
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: ")
-        .await
-        .unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: ").await.unwrap();
     let began = tokio::time::Instant::now();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
@@ -187,43 +174,23 @@ async fn shutting_down_lets_viewers_see_the_end_and_closes_the_rest() {
     let turn = served.stage.submit(&session, "hang").await;
     let path = format!("/api/turns/{turn}/events");
     let mut viewer = served.unix().await;
-    viewer
-        .write_all(served.head("GET", &path, "").as_bytes())
-        .await
-        .unwrap();
+    viewer.write_all(served.head("GET", &path, "").as_bytes()).await.unwrap();
     let mut seen = String::new();
     while !seen.contains("turn.started") {
         let mut piece = [0; 4096];
-        let length = timeout(DEADLINE, viewer.read(&mut piece))
-            .await
-            .unwrap()
-            .unwrap();
+        let length = timeout(DEADLINE, viewer.read(&mut piece)).await.unwrap().unwrap();
         assert!(length > 0, "{seen}");
         seen.push_str(std::str::from_utf8(&piece[..length]).unwrap());
     }
     let mut idle = served.tcp().await;
-    let keep_alive = served
-        .head("GET", "/healthz", "")
-        .replace("connection: close\r\n", "");
+    let keep_alive = served.head("GET", "/healthz", "").replace("connection: close\r\n", "");
     idle.write_all(keep_alive.as_bytes()).await.unwrap();
     let mut piece = [0; 4096];
-    assert!(
-        timeout(DEADLINE, idle.read(&mut piece))
-            .await
-            .unwrap()
-            .unwrap()
-            > 0
-    );
+    assert!(timeout(DEADLINE, idle.read(&mut piece)).await.unwrap().unwrap() > 0);
 
     // As the daemon does it: no new callers, then the turns end, then everybody leaves.
     served.doors.stop_token().cancel();
-    assert_eq!(
-        timeout(DEADLINE, idle.read(&mut piece))
-            .await
-            .unwrap()
-            .unwrap(),
-        0
-    );
+    assert_eq!(timeout(DEADLINE, idle.read(&mut piece)).await.unwrap().unwrap(), 0);
     served.stage.state.engine.shutdown().await;
     assert!(served.doors.shutdown(DEADLINE).await);
     viewer.read_to_string(&mut seen).await.unwrap();
@@ -262,10 +229,7 @@ async fn through_a_program(
         .output();
     let output = timeout(DEADLINE, output).await.unwrap().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let status = text
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok());
+    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
     status.unwrap_or_else(|| panic!("{text} {}", String::from_utf8_lossy(&output.stderr)))
 }
 
@@ -287,13 +251,7 @@ async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
     let session = served.stage.session().await;
     let turn = served.stage.submit(&session, "ask").await;
     served.stage.until(&turn, "awaiting_approval").await;
-    let mut watch = served
-        .stage
-        .state
-        .engine
-        .watch(turn.parse().unwrap(), 0)
-        .await
-        .unwrap();
+    let mut watch = served.stage.state.engine.watch(turn.parse().unwrap(), 0).await.unwrap();
     let approval = loop {
         let batch = watch.next().await.unwrap().unwrap();
         let found = batch.iter().find_map(|event| match &event.kind {
@@ -318,10 +276,7 @@ async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
         let status = through_a_program(&socket, &marked, script, &verdict, &decide).await;
         assert_eq!(status, 403, "{script}");
     }
-    assert_eq!(
-        served.stage.until(&turn, "awaiting_approval").await["status"],
-        "awaiting_approval"
-    );
+    assert_eq!(served.stage.until(&turn, "awaiting_approval").await["status"], "awaiting_approval");
 
     let turns = format!("/api/sessions/{session}/turns");
     let origin = json!({"input": "origin"}).to_string();
@@ -334,10 +289,7 @@ async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
     served.stage.until(&turn, "completed").await;
     // The newest first: what a person's program said, then what the agent's said.
     let listed = format!("/api/turns?session={session}");
-    let newest = served.stage.get(&listed).await["data"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let newest = served.stage.get(&listed).await["data"][0]["id"].as_str().unwrap().to_owned();
     served.stage.until(&newest, "completed").await;
     let turns = served.stage.get(&listed).await;
     assert_eq!(turns["data"][0]["text"], "owner true");

@@ -96,13 +96,7 @@ impl Stage {
             tasks: Tasks::new(),
             bus: None,
         });
-        Self {
-            router: router(Arc::clone(&state)),
-            state,
-            go,
-            runs,
-            _hands: hands,
-        }
+        Self { router: router(Arc::clone(&state)), state, go, runs, _hands: hands }
     }
 
     /// How many turns an agent was asked to run.
@@ -249,10 +243,7 @@ impl Profiles for OneProfile {
                 ("homely", _) => Path::new("/home"),
                 ("nowhere", Some(here)) => here,
                 ("nowhere", None) => {
-                    return Err(Failure::new(
-                        FailureKind::Invalid,
-                        "the profile needs a cwd",
-                    ));
+                    return Err(Failure::new(FailureKind::Invalid, "the profile needs a cwd"));
                 }
                 (other, _) => {
                     let message = format!("there is no profile `{other}`");
@@ -343,23 +334,11 @@ async fn words(run: Run, count: usize) {
         let word = format!("word{number} ");
         whole.push_str(&word);
         let text = word.into();
-        run.emit(vec![Emitted::Event(EventKind::Delta {
-            block: 0,
-            channel,
-            text,
-        })])
-        .await;
+        run.emit(vec![Emitted::Event(EventKind::Delta { block: 0, channel, text })]).await;
     }
-    let usage = Usage {
-        output_tokens: count as u64,
-        ..Usage::default()
-    };
+    let usage = Usage { output_tokens: count as u64, ..Usage::default() };
     run.emit(vec![
-        Emitted::Event(EventKind::Block {
-            block: 0,
-            channel,
-            text: whole.as_str().into(),
-        }),
+        Emitted::Event(EventKind::Block { block: 0, channel, text: whole.as_str().into() }),
         Emitted::Event(EventKind::Notice(Notice::new(Level::Info, "said", "all"))),
         Emitted::Event(EventKind::Usage(usage)),
     ])
@@ -377,10 +356,7 @@ async fn listen(mut run: Run) {
 }
 
 fn question() -> ApprovalKind {
-    let option = |label: &str| QuestionOption {
-        label: label.into(),
-        description: "".into(),
-    };
+    let option = |label: &str| QuestionOption { label: label.into(), description: "".into() };
     ApprovalKind::Question(Arc::from([Question {
         text: "Which colour?".into(),
         header: "Colour".into(),
@@ -409,22 +385,15 @@ async fn ask(mut run: Run, kind: ApprovalKind) {
     match decided {
         Some(TurnControl::Decide { decision, .. }) => {
             let answers = decision.answers.iter();
-            let answers: Vec<_> = answers
-                .map(|one| format!("{}={}", one.question, one.answer))
-                .collect();
+            let answers: Vec<_> =
+                answers.map(|one| format!("{}={}", one.question, one.answer)).collect();
             let note = decision.note.as_deref().unwrap_or("-");
             let verdict = decision.verdict.as_str();
-            let text = format!(
-                "{verdict} {note} [{}] by {}",
-                answers.join(","),
-                decision.by
-            );
+            let text = format!("{verdict} {note} [{}] by {}", answers.join(","), decision.by);
             run.complete(&text);
         }
-        _ => run.end(Ended {
-            status: Status::Interrupted,
-            text: None,
-            reason: "interrupted".into(),
-        }),
+        _ => {
+            run.end(Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() })
+        }
     }
 }

@@ -11,18 +11,14 @@ async fn a_turn_is_accepted_at_once_and_told_to_its_end() {
     let stage = Stage::new();
     let session = stage.session().await;
     let path = format!("/api/sessions/{session}/turns");
-    let answer = stage
-        .ask(Method::POST, &path, Some(json!({"input": "words 3"})))
-        .await;
+    let answer = stage.ask(Method::POST, &path, Some(json!({"input": "words 3"}))).await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
     let accepted = answer.json();
     assert_eq!(accepted["session_id"], *session);
     assert_eq!(accepted["status"], "running");
     assert_eq!(accepted.as_object().unwrap().len(), 3);
 
-    let turn = stage
-        .until(accepted["id"].as_str().unwrap(), "completed")
-        .await;
+    let turn = stage.until(accepted["id"].as_str().unwrap(), "completed").await;
     assert_eq!(turn["text"], "word0 word1 word2 ");
     assert_eq!(turn["reason"], "end_turn");
     assert_eq!(turn["usage"]["output_tokens"], 3);
@@ -58,15 +54,10 @@ async fn who_will_not_answer_is_not_asked() {
     let stage = Stage::new();
     let session = stage.session().await;
     let path = format!("/api/sessions/{session}/turns");
-    let turn = stage
-        .post(&path, json!({"input": "ask", "can_ask": false}))
-        .await;
+    let turn = stage.post(&path, json!({"input": "ask", "can_ask": false})).await;
     let turn = stage.until(turn["id"].as_str().unwrap(), "completed").await;
     let text = turn["text"].as_str().unwrap();
-    assert!(
-        text.starts_with("deny ") && text.ends_with("by nobody"),
-        "{text}"
-    );
+    assert!(text.starts_with("deny ") && text.ends_with("by nobody"), "{text}");
 }
 
 #[tokio::test]
@@ -117,26 +108,19 @@ async fn words_for_a_running_turn_reach_it_or_become_the_next() {
     assert_eq!(stage.until(next, "completed").await["text"], "later");
     stage.until(&turn, "interrupted").await;
 
-    let late = stage
-        .ask(Method::POST, &steer(&turn), Some(body.clone()))
-        .await;
+    let late = stage.ask(Method::POST, &steer(&turn), Some(body.clone())).await;
     let (status, kind, _) = late.error();
     assert_eq!((status, kind.as_str()), (409, "conflict"));
     let unknown = steer("00000000-0000-0000-0000-000000000009");
     let unknown = stage.ask(Method::POST, &unknown, Some(body)).await;
     assert_eq!(unknown.error().0, 404);
-    let empty = stage
-        .ask(Method::POST, &steer(&turn), Some(json!({"input": " "})))
-        .await;
+    let empty = stage.ask(Method::POST, &steer(&turn), Some(json!({"input": " "}))).await;
     assert_eq!(empty.error().0, 400);
 }
 
 #[tokio::test]
 async fn a_full_queue_is_too_many_requests() {
-    let limits = Limits {
-        max_queued_turns: 2,
-        ..Limits::default()
-    };
+    let limits = Limits { max_queued_turns: 2, ..Limits::default() };
     let stage = Stage::with_limits(limits);
     let session = stage.session().await;
     let path = format!("/api/sessions/{session}/turns");
@@ -144,9 +128,7 @@ async fn a_full_queue_is_too_many_requests() {
     // The first is taken out of the queue by its actor in its own time.
     let mut queued: Vec<Value> = Vec::new();
     let full = loop {
-        let answer = stage
-            .ask(Method::POST, &path, Some(json!({"input": "echo hi"})))
-            .await;
+        let answer = stage.ask(Method::POST, &path, Some(json!({"input": "echo hi"}))).await;
         if answer.status != StatusCode::ACCEPTED {
             break answer;
         }
@@ -157,13 +139,7 @@ async fn a_full_queue_is_too_many_requests() {
     assert_eq!((status, kind.as_str()), (429, "rate_limited"), "{message}");
     assert_eq!(queued.len(), 2);
     assert_eq!(queued[0]["status"], "queued");
-    stage
-        .ask(
-            Method::POST,
-            &format!("/api/turns/{running}/interrupt"),
-            None,
-        )
-        .await;
+    stage.ask(Method::POST, &format!("/api/turns/{running}/interrupt"), None).await;
     for turn in queued {
         stage.until(turn["id"].as_str().unwrap(), "completed").await;
     }
@@ -202,9 +178,7 @@ async fn nothing_is_taken_on_while_shutting_down() {
     let (events, ()) = tokio::join!(events, stage.state.engine.shutdown());
     assert!(events.contains("event: turn.finished"), "{events}");
     let path = format!("/api/sessions/{session}/turns");
-    let refused = stage
-        .ask(Method::POST, &path, Some(json!({"input": "echo hi"})))
-        .await;
+    let refused = stage.ask(Method::POST, &path, Some(json!({"input": "echo hi"}))).await;
     let (status, kind, _) = refused.error();
     assert_eq!((status, kind.as_str()), (503, "busy"));
 }

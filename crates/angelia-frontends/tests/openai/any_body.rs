@@ -25,10 +25,7 @@ pub(crate) fn check(body: &[u8]) {
 
 /// Words that the decoders look for, and some they do not.
 fn word() -> impl Strategy<Value = String> {
-    prop_oneof![
-        proptest::sample::select(WORDS).prop_map(str::to_owned),
-        "[a-z\\PC]{0,6}",
-    ]
+    prop_oneof![proptest::sample::select(WORDS).prop_map(str::to_owned), "[a-z\\PC]{0,6}",]
 }
 
 const WORDS: &[&str] = &[
@@ -167,14 +164,7 @@ fn deep_and_broken_bodies() {
             r#"{{"model":"m","input":"x","messages":[{{"role":"user","content":"x"}}],"{field}":{open}1{close}}}"#
         )
     };
-    for field in [
-        "metadata",
-        "text",
-        "response_format",
-        "tool_choice",
-        "unknown",
-        "reasoning",
-    ] {
+    for field in ["metadata", "text", "response_format", "tool_choice", "unknown", "reasoning"] {
         check(nested(field, 100_000).as_bytes());
         check(nested(field, 100).as_bytes());
     }

@@ -18,20 +18,14 @@ fn every_answer_as_a_stream() {
 
 #[test]
 fn usage_comes_in_a_chunk_of_its_own_only_when_asked_for() {
-    let chat = Chat {
-        include_usage: true,
-        ..Chat::default()
-    };
+    let chat = Chat { include_usage: true, ..Chat::default() };
     let (_, whole) = answers().remove(0);
     insta::assert_snapshot!(streamed(&chat, &any_ask(), &whole));
 }
 
 #[test]
 fn who_speaks_of_functions_is_answered_so() {
-    let chat = Chat {
-        legacy: true,
-        ..Chat::default()
-    };
+    let chat = Chat { legacy: true, ..Chat::default() };
     let (_, whole) = answers().remove(2);
     let stream = streamed(&chat, &any_ask(), &whole);
     let object = pretty(&chat.whole(&any_ask(), &whole));

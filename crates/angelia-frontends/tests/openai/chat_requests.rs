@@ -170,11 +170,7 @@ fn the_form_of_the_answer() {
     ];
     let mut all = String::new();
     for format in formats {
-        let told = match decode(
-            hi(json!({"response_format": format}))
-                .to_string()
-                .as_bytes(),
-        ) {
+        let told = match decode(hi(json!({"response_format": format})).to_string().as_bytes()) {
             Ok((ask, _)) => format!("{:?}", ask.output),
             Err(refused) => describe::refused(&refused),
         };
@@ -214,18 +210,9 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     for body in bodies {
         writeln!(all, "{body}\n  {}", told(&body)).unwrap();
     }
-    writeln!(
-        all,
-        "not JSON\n  {}",
-        describe::refused(&decode(b"{\"model\":").unwrap_err())
-    )
-    .unwrap();
-    writeln!(
-        all,
-        "two\n  {}",
-        describe::refused(&decode(b"{} {}").unwrap_err())
-    )
-    .unwrap();
+    writeln!(all, "not JSON\n  {}", describe::refused(&decode(b"{\"model\":").unwrap_err()))
+        .unwrap();
+    writeln!(all, "two\n  {}", describe::refused(&decode(b"{} {}").unwrap_err())).unwrap();
     insta::assert_snapshot!(all);
 }
 
@@ -236,9 +223,6 @@ fn what_a_chat_window_asks_for_itself_is_no_conversation() {
     let asked = with(&json!([{"role": "user", "content": task}]), json!({}));
     assert!(is_utility(&asked));
     assert!(!is_utility(&hi(json!({}))));
-    let streamed = with(
-        &json!([{"role": "user", "content": task}]),
-        json!({"stream": true}),
-    );
+    let streamed = with(&json!([{"role": "user", "content": task}]), json!({"stream": true}));
     assert!(!is_utility(&streamed));
 }

@@ -25,14 +25,7 @@ pub(crate) fn ask(ask: &Ask) -> String {
         Output::Schema(schema) => writeln!(text, "output: {schema}").unwrap(),
         other => writeln!(text, "output: {other:?}").unwrap(),
     }
-    let Ask {
-        max_tokens,
-        stop,
-        stream,
-        previous,
-        is_utility,
-        ..
-    } = ask;
+    let Ask { max_tokens, stop, stream, previous, is_utility, .. } = ask;
     write!(text, "max_tokens: {max_tokens:?}, stream: {stream}, ").unwrap();
     if !stop.is_empty() {
         write!(text, "stop: {stop:?}, ").unwrap();

@@ -49,14 +49,8 @@ fn every_failure_has_a_code_that_clients_act_on() {
 fn a_long_wait_is_not_to_be_waited_for() {
     let mut long = failure(FailureKind::RateLimited);
     long.retry_after = Some(std::time::Duration::from_hours(3));
-    let whole = Whole {
-        begin: begin(0),
-        blocks: Vec::new(),
-        end: end(Stop::Failed(long), "failed"),
-    };
+    let whole =
+        Whole { begin: begin(0), blocks: Vec::new(), end: end(Stop::Failed(long), "failed") };
     let stream = streamed(&Responses::default(), &any_ask(), &whole);
-    assert!(
-        stream.contains(r#""code":"insufficient_quota""#),
-        "{stream}"
-    );
+    assert!(stream.contains(r#""code":"insufficient_quota""#), "{stream}");
 }

@@ -45,9 +45,7 @@ pub(crate) fn call(id: &str, name: &str, input: &str) -> WholeBlock {
     WholeBlock::Call {
         id: ToolId::new(id),
         name: name.into(),
-        input: serde_json::from_str::<Box<_>>(input)
-            .map(Arc::from)
-            .unwrap(),
+        input: serde_json::from_str::<Box<_>>(input).map(Arc::from).unwrap(),
     }
 }
 
@@ -60,32 +58,16 @@ pub(crate) fn failure(kind: FailureKind) -> Failure {
 
 /// Every way an answer can be.
 pub(crate) fn answers() -> Vec<(&'static str, Whole)> {
-    let whole = |part, blocks, stop, status| Whole {
-        begin: begin(part),
-        blocks,
-        end: end(stop, status),
-    };
+    let whole =
+        |part, blocks, stop, status| Whole { begin: begin(part), blocks, end: end(stop, status) };
     let weather = || call("toolu_1", "get_weather", r#"{"city":"Paris"}"#);
     let time = || call("toolu_2", "get_time", "{}");
     let failed = || Stop::Failed(failure(FailureKind::Agent));
     vec![
-        (
-            "text",
-            whole(
-                0,
-                vec![text("Hello, \"world\"\n")],
-                Stop::EndTurn,
-                "completed",
-            ),
-        ),
+        ("text", whole(0, vec![text("Hello, \"world\"\n")], Stop::EndTurn, "completed")),
         (
             "reasoning and two texts",
-            whole(
-                0,
-                vec![reasoning("hm"), text("One."), text("Two.")],
-                Stop::EndTurn,
-                "completed",
-            ),
+            whole(0, vec![reasoning("hm"), text("One."), text("Two.")], Stop::EndTurn, "completed"),
         ),
         (
             "parallel calls",
@@ -100,26 +82,11 @@ pub(crate) fn answers() -> Vec<(&'static str, Whole)> {
             "a call alone, in the second answer",
             whole(1, vec![weather()], Stop::Calls, "awaiting_tool_result"),
         ),
-        (
-            "partial",
-            whole(0, vec![text("So far")], Stop::Partial, "partial"),
-        ),
-        (
-            "too long",
-            whole(0, vec![text("So far")], Stop::MaxTokens, "partial"),
-        ),
-        (
-            "refusal",
-            whole(0, vec![text("I will not.")], Stop::Refusal, "completed"),
-        ),
-        (
-            "interrupted",
-            whole(0, vec![text("So f")], Stop::Interrupted, "interrupted"),
-        ),
-        (
-            "failed after some text",
-            whole(0, vec![text("So far")], failed(), "failed"),
-        ),
+        ("partial", whole(0, vec![text("So far")], Stop::Partial, "partial")),
+        ("too long", whole(0, vec![text("So far")], Stop::MaxTokens, "partial")),
+        ("refusal", whole(0, vec![text("I will not.")], Stop::Refusal, "completed")),
+        ("interrupted", whole(0, vec![text("So f")], Stop::Interrupted, "interrupted")),
+        ("failed after some text", whole(0, vec![text("So far")], failed(), "failed")),
         ("failed with nothing", whole(0, vec![], failed(), "failed")),
         ("nothing", whole(0, vec![], Stop::EndTurn, "completed")),
     ]

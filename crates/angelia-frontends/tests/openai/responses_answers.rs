@@ -24,19 +24,9 @@ fn told(stream: &str) -> String {
         fields.remove("type");
         fields.remove("sequence_number");
         if let Some(response) = fields.get_mut("response") {
-            let keep = [
-                "id",
-                "status",
-                "error",
-                "incomplete_details",
-                "output",
-                "usage",
-                "metadata",
-            ];
-            response
-                .as_object_mut()
-                .unwrap()
-                .retain(|key, _| keep.contains(&key.as_str()));
+            let keep =
+                ["id", "status", "error", "incomplete_details", "output", "usage", "metadata"];
+            response.as_object_mut().unwrap().retain(|key, _| keep.contains(&key.as_str()));
         }
         writeln!(all, "{name} {data}").unwrap();
     }
@@ -94,10 +84,7 @@ fn calls_of_custom_and_namespaced_tools_in_their_own_words() {
     let object: Value = serde_json::from_slice(&responses.whole(&ask, &whole)).unwrap();
     let stream = streamed(&responses, &ask, &whole);
     let events = told(&stream);
-    assert!(
-        events.contains(&object["output"].to_string()),
-        "streamed or not, the same"
-    );
+    assert!(events.contains(&object["output"].to_string()), "streamed or not, the same");
     insta::assert_snapshot!(events);
 }
 
@@ -133,15 +120,7 @@ fn names_lead_back_to_the_turn() {
     }
     let id: ItemId = "msg_01990000000070008000000000000001_2_3".parse().unwrap();
     assert_eq!((id.response, id.index), (ResponseId { turn, part: 2 }, 3));
-    for foreign in [
-        "",
-        "resp_",
-        "resp_68af",
-        "msg_68af",
-        "chatcmpl-1",
-        "msg___",
-        "resp_é_1",
-    ] {
+    for foreign in ["", "resp_", "resp_68af", "msg_68af", "chatcmpl-1", "msg___", "resp_é_1"] {
         assert!(foreign.parse::<ResponseId>().is_err());
         assert!(foreign.parse::<ItemId>().is_err());
     }

@@ -86,10 +86,7 @@ fn items_of_an_earlier_answer_may_be_named() {
         {"type": "function_call_output", "call_id": "toolu_1", "output": "sunny"},
     ]});
     let named = references(body.to_string().as_bytes()).unwrap();
-    assert_eq!(
-        named.iter().map(|id| id.index).collect::<Vec<_>>(),
-        [0, 1, 2]
-    );
+    assert_eq!(named.iter().map(|id| id.index).collect::<Vec<_>>(), [0, 1, 2]);
     insta::assert_snapshot!(told(&body));
 
     body["input"][2] = item(9);

@@ -20,11 +20,7 @@ async fn a_form_is_checked_and_repaired_once() {
     run.say(0, "I think about it.").await;
     run.complete("{}");
     let repair = stage.run().await;
-    assert!(
-        asked(&repair).contains("\"a\" is a required property"),
-        "{}",
-        asked(&repair)
-    );
+    assert!(asked(&repair).contains("\"a\" is a required property"), "{}", asked(&repair));
     repair.complete(r#"{"a": 1}"#);
     let answer = answer.await.unwrap();
     assert_eq!(answer.content(), r#"{"a": 1}"#);

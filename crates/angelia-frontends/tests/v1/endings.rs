@@ -47,10 +47,7 @@ async fn what_fails_after_it_spoke_ends_in_order_and_says_so() {
     run.end(failed(FailureKind::Agent));
     let answer = answer.await.unwrap();
     assert_eq!(answer.status, 200);
-    assert_eq!(
-        answer.streamed(),
-        "so far\n\n[the turn failed: it broke; mend it]"
-    );
+    assert_eq!(answer.streamed(), "so far\n\n[the turn failed: it broke; mend it]");
     assert!(answer.text.ends_with("data: [DONE]\n\n"), "{answer:?}");
     assert_eq!(answer.trailers["x-angelia-status"], "failed");
 }
@@ -69,21 +66,10 @@ async fn a_failure_that_passes_may_be_tried_again() {
 
 /// Waits to be interrupted, tells what was used, and ends.
 async fn obey(run: Run) {
-    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled())
-        .await
-        .unwrap();
-    let usage = Usage {
-        input_tokens: 31,
-        output_tokens: 17,
-        ..Usage::default()
-    };
-    run.emit(vec![Emitted::Event(EventKind::Usage(usage))])
-        .await;
-    run.end(Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: "interrupted".into(),
-    });
+    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled()).await.unwrap();
+    let usage = Usage { input_tokens: 31, output_tokens: 17, ..Usage::default() };
+    run.emit(vec![Emitted::Event(EventKind::Usage(usage))]).await;
+    run.end(Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() });
 }
 
 /// The agent counts when it has stopped, and the caller is told that.
@@ -110,10 +96,7 @@ async fn an_answer_is_cut_at_its_ceiling_and_the_turn_ended() {
     obey(run).await;
     let answer = answer.await.unwrap();
     assert_eq!(answer.streamed(), "a long tex");
-    assert!(
-        answer.text.contains("\"finish_reason\":\"length\""),
-        "{answer:?}"
-    );
+    assert!(answer.text.contains("\"finish_reason\":\"length\""), "{answer:?}");
 }
 
 #[tokio::test]
@@ -124,11 +107,7 @@ async fn what_was_cut_is_carried_when_it_goes_on() {
     run.say(0, "too long").await;
     obey(run).await;
     let first = answer.await.unwrap();
-    let go_on = Ask::new([
-        user("one"),
-        crate::stage::assistant(&first.streamed()),
-        user("two"),
-    ]);
+    let go_on = Ask::new([user("one"), crate::stage::assistant(&first.streamed()), user("two")]);
     let second = stage.turn(&go_on, "fine").await;
     assert_ne!(first.session(), second.session());
 }
@@ -137,12 +116,7 @@ async fn what_was_cut_is_carried_when_it_goes_on() {
 async fn an_answer_ends_before_the_callers_word_in_every_dialect() {
     let chat = Ask::new([user("one")]).with("stop", "END");
     let messages = Ask::messages([user("one")]).with("stop_sequences", json!(["x", "END"]));
-    for (ask, stream) in [
-        (&chat, false),
-        (&chat, true),
-        (&messages, false),
-        (&messages, true),
-    ] {
+    for (ask, stream) in [(&chat, false), (&chat, true), (&messages, false), (&messages, true)] {
         let stage = Stage::new();
         let answer = stage.send(&ask.clone().with("stream", stream));
         let run = stage.run().await;
@@ -150,10 +124,7 @@ async fn an_answer_ends_before_the_callers_word_in_every_dialect() {
         obey(run).await;
         let answer = answer.await.unwrap();
         let reason = if answer.text.contains("stop_sequence") {
-            assert!(
-                answer.text.contains("\"stop_sequence\":\"END\""),
-                "{answer:?}"
-            );
+            assert!(answer.text.contains("\"stop_sequence\":\"END\""), "{answer:?}");
             "\"stop_reason\":\"stop_sequence\""
         } else {
             "\"finish_reason\":\"stop\""

@@ -44,23 +44,15 @@ async fn without_a_key_nothing_is_had_and_with_one_only_the_model_apis() {
 async fn agents_are_closed_until_the_setting_and_the_key_open_them() {
     let closed = stage(false);
     for id in ["work", "puppet-agent/wood", "puppet-cli/wood"] {
-        let answer = closed
-            .ask(&Ask::new([user("x")]).with("model", id).by("key-all"))
-            .await;
+        let answer = closed.ask(&Ask::new([user("x")]).with("model", id).by("key-all")).await;
         assert_eq!(answer.status, 403, "{id}");
-        assert!(
-            answer.error().contains("http.agent_mode: true"),
-            "{answer:?}"
-        );
+        assert!(answer.error().contains("http.agent_mode: true"), "{answer:?}");
     }
     let open = stage(true);
     for id in ["work", "puppet-agent/wood", "puppet-cli/wood"] {
-        open.turn(&Ask::new([user("x")]).with("model", id).by("key-all"), "y")
-            .await;
+        open.turn(&Ask::new([user("x")]).with("model", id).by("key-all"), "y").await;
     }
-    let narrow = Ask::new([user("x")])
-        .with("model", "puppet-agent/wood")
-        .by("key-narrow");
+    let narrow = Ask::new([user("x")]).with("model", "puppet-agent/wood").by("key-narrow");
     assert_eq!(open.ask(&narrow).await.status, 403);
 }
 
@@ -68,37 +60,25 @@ async fn agents_are_closed_until_the_setting_and_the_key_open_them() {
 async fn a_key_has_what_it_allows_and_no_more_than_it_may_cost() {
     let stage = stage(true);
     let ask = Ask::new([user("x")]).by("key-narrow");
-    assert_eq!(
-        stage.ask(&ask.clone().with("model", "work")).await.status,
-        403
-    );
+    assert_eq!(stage.ask(&ask.clone().with("model", "work")).await.status, 403);
     let answer = stage.send(&ask);
     let run = stage.run().await;
     assert_eq!(run.turn.options.caller.as_deref(), Some("key:narrow"));
     assert_eq!(run.turn.options.max_cost_usd, Some(0.5));
-    let usage = Usage {
-        cost_usd: Some(0.6),
-        ..Usage::default()
-    };
+    let usage = Usage { cost_usd: Some(0.6), ..Usage::default() };
     let event = angelia_core::model::EventKind::Usage(usage);
-    run.emit(vec![angelia_core::ports::Emitted::Event(event)])
-        .await;
+    run.emit(vec![angelia_core::ports::Emitted::Event(event)]).await;
     run.complete("dear");
     assert_eq!(answer.await.unwrap().status, 200);
     let answer = stage.ask(&ask).await;
     assert_eq!(answer.status, 429);
-    assert!(
-        answer.error().contains("max_cost_usd_per_day"),
-        "{answer:?}"
-    );
+    assert!(answer.error().contains("max_cost_usd_per_day"), "{answer:?}");
 }
 
 #[tokio::test]
 async fn unknown_models_are_404_in_each_dialect() {
     let stage = stage(false);
-    let chat = stage
-        .ask(&Ask::new([user("x")]).with("model", "nothing/x"))
-        .await;
+    let chat = stage.ask(&Ask::new([user("x")]).with("model", "nothing/x")).await;
     assert_eq!(chat.status, 404);
     let aliased = Stage::with(
         |models| {

@@ -58,13 +58,7 @@ async fn what_is_regenerated_branches_with_true_roles() {
 
     // Both branches go on, each in its own session.
     let on = |second: &str| {
-        Ask::new([
-            user("one"),
-            assistant("first"),
-            user("two"),
-            assistant(second),
-            user("3"),
-        ])
+        Ask::new([user("one"), assistant("first"), user("two"), assistant(second), user("3")])
     };
     let left = stage.turn(&on("second"), "left").await;
     assert_eq!(left.session(), one.session());
@@ -76,13 +70,7 @@ async fn what_is_regenerated_branches_with_true_roles() {
 #[tokio::test]
 async fn a_foreign_history_is_carried_and_an_edited_one_too() {
     let stage = Stage::new();
-    let foreign = Ask::new([
-        user("a"),
-        assistant("b"),
-        user("c"),
-        assistant("d"),
-        user("e"),
-    ]);
+    let foreign = Ask::new([user("a"), assistant("b"), user("c"), assistant("d"), user("e")]);
     let answer = stage.send(&foreign);
     let run = stage.run().await;
     let history = ["user: a", "assistant: b", "user: c", "assistant: d"];
@@ -91,13 +79,7 @@ async fn a_foreign_history_is_carried_and_an_edited_one_too() {
     run.complete("f");
     let first = answer.await.unwrap();
 
-    let edited = Ask::new([
-        user("a"),
-        assistant("B!"),
-        user("c"),
-        assistant("d"),
-        user("e"),
-    ]);
+    let edited = Ask::new([user("a"), assistant("B!"), user("c"), assistant("d"), user("e")]);
     let second = stage.turn(&edited, "f").await;
     assert_ne!(first.session(), second.session());
 }
@@ -106,11 +88,8 @@ async fn a_foreign_history_is_carried_and_an_edited_one_too() {
 async fn callers_never_share_and_an_empty_history_never_matches() {
     let stage = Stage::with(
         |models| {
-            models.keys = vec![
-                key("a", "key-a", everything()),
-                key("b", "key-b", everything()),
-            ]
-            .into();
+            models.keys =
+                vec![key("a", "key-a", everything()), key("b", "key-b", everything())].into();
         },
         angelia_core::engine::Limits::default(),
     );
@@ -140,19 +119,11 @@ async fn names_of_conversations_narrow_the_search() {
         "thread-id",
         "x-openwebui-chat-id",
     ] {
-        let a = stage
-            .turn(&begin.clone().header(header, "a"), "first")
-            .await;
-        let b = stage
-            .turn(&begin.clone().header(header, "b"), "first")
-            .await;
+        let a = stage.turn(&begin.clone().header(header, "a"), "first").await;
+        let b = stage.turn(&begin.clone().header(header, "b"), "first").await;
         let a2 = stage.turn(&go_on.clone().header(header, "a"), "2a").await;
         let b2 = stage.turn(&go_on.clone().header(header, "b"), "2b").await;
-        assert_eq!(
-            (a.session(), b.session()),
-            (a2.session(), b2.session()),
-            "{header}"
-        );
+        assert_eq!((a.session(), b.session()), (a2.session(), b2.session()), "{header}");
     }
 }
 
@@ -247,10 +218,7 @@ async fn a_response_is_continued_by_its_name() {
     assert_eq!(asked(&run), "another two");
     run.complete("x");
     assert_ne!(answer.await.unwrap().session(), first.session());
-    let unknown = next("x").with(
-        "previous_response_id",
-        "resp_00000000000000000000000000000000",
-    );
+    let unknown = next("x").with("previous_response_id", "resp_00000000000000000000000000000000");
     assert_eq!(stage.ask(&unknown).await.status, 404);
 }
 
@@ -266,11 +234,7 @@ async fn an_answer_in_several_texts_is_found_again() {
             run.say(1, "Found.").await;
             run.complete("Found.");
             let first = answer.await.unwrap();
-            let said = if stream {
-                first.streamed()
-            } else {
-                first.content()
-            };
+            let said = if stream { first.streamed() } else { first.content() };
             assert_eq!(said, "I look.\n\nFound.");
             let next = Ask::new([user("one"), assistant(joined), user("two")]);
             let second = stage.turn(&next, "yes").await;

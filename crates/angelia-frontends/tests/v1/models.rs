@@ -20,14 +20,8 @@ async fn models_are_listed_as_the_caller_expects() {
     let stage = Stage::new();
     let anthropic = [("anthropic-version", "2026-10-21")];
     assert_json_snapshot!("openai", list(&stage, "/v1/models", &[]).await);
-    assert_json_snapshot!(
-        "anthropic",
-        list(&stage, "/v1/models?limit=1", &anthropic).await
-    );
-    assert_json_snapshot!(
-        "codex",
-        list(&stage, "/v1/models?client_version=0.166.0", &[]).await
-    );
+    assert_json_snapshot!("anthropic", list(&stage, "/v1/models?limit=1", &anthropic).await);
+    assert_json_snapshot!("codex", list(&stage, "/v1/models?client_version=0.166.0", &[]).await);
     let next = list(&stage, "/v1/models?after_id=puppet/wood", &anthropic).await;
     assert_eq!(next["data"][0]["id"], "puppet/oak");
     let one = list(&stage, "/v1/models/puppet/wood", &[]).await;
@@ -44,18 +38,8 @@ async fn agents_are_listed_once_they_can_be_had() {
     };
     let stage = Stage::with(open, angelia_core::engine::Limits::default());
     let list = list(&stage, "/v1/models", &[]).await;
-    let ids: Vec<&str> = list["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["id"].as_str().unwrap())
-        .collect();
-    let expected = [
-        "puppet/wood",
-        "puppet/oak",
-        "puppet-agent/wood",
-        "puppet-agent/oak",
-        "work",
-    ];
+    let ids: Vec<&str> =
+        list["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    let expected = ["puppet/wood", "puppet/oak", "puppet-agent/wood", "puppet-agent/oak", "work"];
     assert_eq!(ids, expected);
 }

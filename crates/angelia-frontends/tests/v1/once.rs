@@ -10,10 +10,7 @@ async fn the_same_key_is_the_same_turn_and_another_input_under_it_a_conflict() {
     let ask = Ask::new([user("one")]).header("idempotency-key", "k1");
     let first = stage.turn(&ask, "done").await;
     let again = stage.ask(&ask).await;
-    assert_eq!(
-        (again.turn(), again.content()),
-        (first.turn(), "done".to_owned())
-    );
+    assert_eq!((again.turn(), again.content()), (first.turn(), "done".to_owned()));
     let other = Ask::new([user("other")]).header("idempotency-key", "k1");
     assert_eq!(stage.ask(&other).await.status, 409);
     let bad = Ask::new([user("x")]).header("idempotency-key", " ");
@@ -37,11 +34,7 @@ async fn a_marked_retry_attaches_and_an_unmarked_one_does_not() {
     let first = stage.send(&ask.clone().streamed());
     let run = stage.run().await;
     run.say(0, "so far").await;
-    let retry = stage.send(
-        &ask.clone()
-            .streamed()
-            .header("x-stainless-retry-count", "1"),
-    );
+    let retry = stage.send(&ask.clone().streamed().header("x-stainless-retry-count", "1"));
     run.say(1, "and on").await;
     run.complete("so far, and on");
     let (first, retry) = (first.await.unwrap(), retry.await.unwrap());
@@ -60,10 +53,7 @@ async fn a_marked_retry_finds_its_turn_also_after_a_restart() {
     let stage = stage.restarted();
     let marked = ask.clone().header("x-stainless-retry-count", "1");
     let retry = stage.ask(&marked).await;
-    assert_eq!(
-        (retry.turn(), retry.content()),
-        (first.turn(), "first".to_owned())
-    );
+    assert_eq!((retry.turn(), retry.content()), (first.turn(), "first".to_owned()));
     let other = stage.turn(&ask, "again").await;
     assert_ne!(other.turn(), first.turn());
 }
@@ -90,10 +80,7 @@ async fn a_stream_that_is_asked_for_again_as_a_whole_is_one_turn() {
     let ask = Ask::new([user("one")]).header("x-claude-code-session-id", "c1");
     let first = stage.turn(&ask.clone().streamed(), "done").await;
     let flipped = stage.ask(&ask).await;
-    assert_eq!(
-        (flipped.turn(), flipped.content()),
-        (first.turn(), "done".to_owned())
-    );
+    assert_eq!((flipped.turn(), flipped.content()), (first.turn(), "done".to_owned()));
     // Whoever never streamed asks anew.
     let plain = Ask::new([user("two")]).header("x-claude-code-session-id", "c1");
     let one = stage.turn(&plain, "a").await;
@@ -112,9 +99,7 @@ async fn who_leaves_a_stream_ends_its_turn_unless_somebody_comes_back() {
         run
     };
     let ((), run) = tokio::join!(leaving, running);
-    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled())
-        .await
-        .unwrap();
+    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled()).await.unwrap();
     run.complete("interrupted");
 
     let stage = Stage::with(
@@ -151,10 +136,7 @@ async fn who_does_not_stream_lets_it_finish() {
 
 #[tokio::test]
 async fn a_busy_named_session_queues_to_its_bound() {
-    let limits = Limits {
-        max_queued_turns: 1,
-        ..Limits::default()
-    };
+    let limits = Limits { max_queued_turns: 1, ..Limits::default() };
     let stage = Stage::with(|_| {}, limits);
     let ask = |text: &str| Ask::new([user(text)]).header("x-angelia-session", "chat");
     let first = stage.send(&ask("one"));
@@ -192,10 +174,7 @@ async fn two_requests_with_one_history_never_mix() {
     right_run.complete("R");
     left_run.complete("L");
     let (left, right) = (left.await.unwrap(), right.await.unwrap());
-    assert_eq!(
-        (left.content(), right.content()),
-        ("L".to_owned(), "R".to_owned())
-    );
+    assert_eq!((left.content(), right.content()), ("L".to_owned(), "R".to_owned()));
     assert_ne!(left.session(), right.session());
 }
 
@@ -213,10 +192,7 @@ async fn of_many_at_the_same_moment_one_continues_and_the_others_branch() {
     }
     let mut sessions = std::collections::HashSet::new();
     for (number, answer) in answers.into_iter().enumerate() {
-        let answer = tokio::time::timeout(DEADLINE, answer)
-            .await
-            .unwrap()
-            .unwrap();
+        let answer = tokio::time::timeout(DEADLINE, answer).await.unwrap().unwrap();
         assert_eq!(answer.content(), format!("to {number}"));
         sessions.insert(answer.session().to_owned());
     }

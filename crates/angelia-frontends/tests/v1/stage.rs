@@ -88,11 +88,7 @@ impl Stage {
             metrics: Metrics::default(),
             tasks: Tasks::new(),
         });
-        Self {
-            router: router(Arc::clone(&state)),
-            state,
-            strings,
-        }
+        Self { router: router(Arc::clone(&state)), state, strings }
     }
 
     /// Another daemon on the same record, which remembers nothing of the first.
@@ -124,10 +120,7 @@ impl Stage {
     }
 
     pub(crate) async fn ask(&self, ask: &Ask) -> Answer {
-        tokio::time::timeout(DEADLINE, self.send(ask))
-            .await
-            .unwrap()
-            .unwrap()
+        tokio::time::timeout(DEADLINE, self.send(ask)).await.unwrap().unwrap()
     }
 
     pub(crate) async fn raw(&self, request: Request<Body>) -> Answer {
@@ -140,10 +133,7 @@ impl Stage {
         let run = self.run().await;
         run.say(0, says).await;
         run.complete(says);
-        let answer = tokio::time::timeout(DEADLINE, answer)
-            .await
-            .unwrap()
-            .unwrap();
+        let answer = tokio::time::timeout(DEADLINE, answer).await.unwrap().unwrap();
         assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
         answer
     }
@@ -183,18 +173,11 @@ impl Ask {
 
     /// A request of the Messages API.
     pub(crate) fn messages(messages: impl Into<Vec<Value>>) -> Self {
-        Self {
-            path: "/v1/messages",
-            ..Self::new(messages)
-        }
+        Self { path: "/v1/messages", ..Self::new(messages) }
     }
 
     pub(crate) fn responses(body: Value) -> Self {
-        Self {
-            path: "/v1/responses",
-            body,
-            ..Self::new([])
-        }
+        Self { path: "/v1/responses", body, ..Self::new([]) }
     }
 
     pub(crate) fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
@@ -235,10 +218,7 @@ pub(crate) fn local() -> Caller {
 }
 
 pub(crate) fn get(path: &str) -> axum::http::request::Builder {
-    Request::builder()
-        .uri(path)
-        .header("host", "127.0.0.1:4376")
-        .extension(local())
+    Request::builder().uri(path).header("host", "127.0.0.1:4376").extension(local())
 }
 
 #[derive(Debug)]
@@ -276,10 +256,7 @@ impl Answer {
 
     /// The deltas of a stream, joined.
     pub(crate) fn streamed(&self) -> String {
-        let data = self
-            .text
-            .lines()
-            .filter_map(|line| line.strip_prefix("data: "));
+        let data = self.text.lines().filter_map(|line| line.strip_prefix("data: "));
         let chunks = data.filter(|data| *data != "[DONE]");
         chunks
             .map(|data| {
@@ -389,19 +366,11 @@ pub(crate) fn tool(name: &str) -> Value {
 }
 
 pub(crate) fn key(name: &str, secret: &str, grant: Grant) -> Key {
-    Key {
-        name: name.into(),
-        sha256: Sha256::digest(secret.as_bytes()).into(),
-        grant,
-    }
+    Key { name: name.into(), sha256: Sha256::digest(secret.as_bytes()).into(), grant }
 }
 
 pub(crate) fn everything() -> Grant {
-    Grant {
-        profiles: Allowed::All,
-        agent_mode: true,
-        max_cost_usd_per_day: None,
-    }
+    Grant { profiles: Allowed::All, agent_mode: true, max_cost_usd_per_day: None }
 }
 
 struct SystemClock;

@@ -35,10 +35,7 @@ async fn results_resume_the_same_agent_in_the_same_turn() {
         call(&run, &["t1", "t2"], "find").await;
         let one = answer.await.unwrap();
         if stream {
-            assert!(
-                one.text.contains("\"finish_reason\":\"tool_calls\""),
-                "{one:?}"
-            );
+            assert!(one.text.contains("\"finish_reason\":\"tool_calls\""), "{one:?}");
             assert_eq!(one.trailers["x-angelia-status"], "awaiting_tool_result");
         } else {
             let choice = &one.json()["choices"][0];
@@ -62,19 +59,12 @@ async fn results_resume_the_same_agent_in_the_same_turn() {
         run.complete("mixed");
         let two = answer.await.unwrap();
         assert_eq!((two.session(), two.turn()), (one.session(), one.turn()));
-        let said = if stream {
-            two.streamed()
-        } else {
-            two.content()
-        };
+        let said = if stream { two.streamed() } else { two.content() };
         assert_eq!(said, "mixed");
 
         // And the conversation goes on.
         let mut messages = results.body["messages"].as_array().unwrap().clone();
-        messages.extend([
-            json!({"role": "assistant", "content": "mixed"}),
-            user("thanks"),
-        ]);
+        messages.extend([json!({"role": "assistant", "content": "mixed"}), user("thanks")]);
         let three = stage.turn(&ask(messages), "welcome").await;
         assert_eq!(three.session(), one.session());
         assert_eq!(stage.opened(), 1);
@@ -89,9 +79,7 @@ async fn text_without_the_result_interrupts_and_branches() {
     call(&run, &["t1"], "find").await;
     let one = answer.await.unwrap();
     let answer = stage.send(&ask([user("weather?"), calls(&["t1"]), user("never mind")]));
-    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled())
-        .await
-        .unwrap();
+    tokio::time::timeout(DEADLINE, run.io.cancel.cancelled()).await.unwrap();
     let other = stage.run().await;
     assert_eq!(told(&other.spec.history)[0], "user: weather?");
     assert_eq!(asked(&other), "never mind");
@@ -102,17 +90,9 @@ async fn text_without_the_result_interrupts_and_branches() {
 #[tokio::test]
 async fn results_for_nobody_are_carried_with_the_history() {
     let stage = Stage::new();
-    let answer = stage.send(&ask([
-        user("weather?"),
-        calls(&["t1"]),
-        output("t1", "sunny"),
-    ]));
+    let answer = stage.send(&ask([user("weather?"), calls(&["t1"]), output("t1", "sunny")]));
     let run = stage.run().await;
-    let history = [
-        "user: weather?",
-        "assistant: <find t1>",
-        "user: <t1: sunny>",
-    ];
+    let history = ["user: weather?", "assistant: <find t1>", "user: <t1: sunny>"];
     assert_eq!(told(&run.spec.history), history);
     assert_eq!(asked(&run), "Go on with the results of your tools.");
     run.complete("It is sunny.");
@@ -134,10 +114,7 @@ async fn results_that_are_sent_again_are_given_once() {
     run.complete("nice");
     let (first, retry) = (first.await.unwrap(), retry.await.unwrap());
     assert_eq!(first.turn(), retry.turn());
-    assert_eq!(
-        (first.content(), retry.content()),
-        ("nice".to_owned(), "nice".to_owned())
-    );
+    assert_eq!((first.content(), retry.content()), ("nice".to_owned(), "nice".to_owned()));
     assert_eq!(stage.opened(), 1);
 }
 
@@ -175,11 +152,7 @@ async fn a_process_that_died_while_it_waited_is_replaced() {
     let died = Failure::new(FailureKind::Agent, "it died");
     run.retire(Ended::failed(died));
     let other = stage.run().await;
-    let history = [
-        "user: weather?",
-        "assistant: <find t1>",
-        "user: <t1: sunny>",
-    ];
+    let history = ["user: weather?", "assistant: <find t1>", "user: <t1: sunny>"];
     assert_eq!(told(&other.spec.history), history);
     other.complete("It is sunny.");
     assert_eq!(answer.await.unwrap().content(), "It is sunny.");

@@ -70,10 +70,8 @@ fn say(message: &Value) -> io::Result<()> {
 }
 
 fn text(text: &str) -> io::Result<()> {
-    say(
-        &json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": SESSION,
-        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}}),
-    )
+    say(&json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": SESSION,
+        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}}))
 }
 
 fn answer(id: &Value, result: &Value) -> io::Result<()> {

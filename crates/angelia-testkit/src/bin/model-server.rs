@@ -8,9 +8,7 @@ use std::io::{self, Write as _};
 use angelia_testkit::model_server::ModelServer;
 
 fn main() -> anyhow::Result<()> {
-    let address = std::env::args()
-        .nth(1)
-        .unwrap_or_else(|| "127.0.0.1:0".into());
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".into());
     let server = ModelServer::listen(address.parse()?)?;
     // Nobody asks this process what it has seen, and a benchmark would fill the memory.
     server.set_recording(false);

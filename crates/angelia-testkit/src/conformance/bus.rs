@@ -1,11 +1,7 @@
 //! What every bus must do. [`bus_conformance!`](crate::bus_conformance) makes one test of each
 //! check; the checks are grouped by what they are about.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a check fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a check fails by panicking")]
 
 mod dead;
 mod delivery;

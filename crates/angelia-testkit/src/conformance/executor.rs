@@ -8,11 +8,7 @@
 //! - `turns`, `viewers`, `conversations`, `approvals`, `interrupts`, `failures`, `abilities`,
 //!   `endings`: the checks.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a check fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a check fails by panicking")]
 
 mod abilities;
 mod approvals;

@@ -25,11 +25,7 @@ pub struct Place {
 impl Place {
     pub fn new(program: &Path, base_url: &str) -> Result<Self> {
         let isolated = Isolated::new()?;
-        Ok(Self {
-            isolated,
-            program: program.to_owned(),
-            base_url: base_url.to_owned(),
-        })
+        Ok(Self { isolated, program: program.to_owned(), base_url: base_url.to_owned() })
     }
 
     /// The agent program's whole environment when it is driven directly.
@@ -68,9 +64,7 @@ impl Place {
     /// The agent program as a profile of ours, with so many processes kept waiting.
     pub fn profile(&self, warm: u32) -> Value {
         let variables = self.variables().into_iter();
-        let variables: Map<_, _> = variables
-            .map(|(name, value)| (name, value.into()))
-            .collect();
+        let variables: Map<_, _> = variables.map(|(name, value)| (name, value.into())).collect();
         json!({"executor": "claude", "binary": self.program, "cwd": self.work(),
             "trust": "off", "env": variables, "warm": warm})
     }
@@ -82,10 +76,7 @@ impl Place {
         // JSON is YAML.
         fs::write(home.join("config.yaml"), config.to_string())?;
         let mut command = ours(program);
-        command
-            .env_clear()
-            .envs(self.bare_environment())
-            .env("ANGELIA_HOME", home);
+        command.env_clear().envs(self.bare_environment()).env("ANGELIA_HOME", home);
         Ok(command)
     }
 }

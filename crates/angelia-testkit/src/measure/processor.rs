@@ -19,10 +19,7 @@ pub fn time_of(pid: u32) -> Result<Duration> {
         let Ok(numbers) = fs::read_to_string(thread?.path().join("schedstat")) else {
             continue;
         };
-        let ran = numbers
-            .split(' ')
-            .next()
-            .and_then(|number| number.parse::<u64>().ok());
+        let ran = numbers.split(' ').next().and_then(|number| number.parse::<u64>().ok());
         nanoseconds += ran.unwrap_or_default();
     }
     Ok(Duration::from_nanos(nanoseconds))

@@ -47,18 +47,12 @@ pub struct Report {
 impl Report {
     /// `what` is to be at most `limit`.
     pub fn at_most(&mut self, what: &str, found: f64, limit: f64, unit: &str) {
-        self.goal(
-            found <= limit,
-            format!("{what}: {found:.3} {unit}, at most {limit:.3}"),
-        );
+        self.goal(found <= limit, format!("{what}: {found:.3} {unit}, at most {limit:.3}"));
     }
 
     /// `what` is to be at least `limit`.
     pub fn at_least(&mut self, what: &str, found: f64, limit: f64, unit: &str) {
-        self.goal(
-            found >= limit,
-            format!("{what}: {found:.2} {unit}, at least {limit:.2}"),
-        );
+        self.goal(found >= limit, format!("{what}: {found:.2} {unit}, at least {limit:.2}"));
     }
 
     fn goal(&mut self, reached: bool, text: String) {

@@ -16,10 +16,7 @@ const UNDER: &str = "ANGELIA_BENCH_UNDER";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Our program, whose path only the benchmark itself knows.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "starting the program is what is measured"
-)]
+#[expect(clippy::disallowed_methods, reason = "starting the program is what is measured")]
 pub fn ours(program: &str) -> Command {
     let under = std::env::var(UNDER).unwrap_or_default();
     let mut words = under.split_whitespace().chain([program]);

@@ -15,11 +15,7 @@ use super::{
 
 /// The model and the form of the answer, where the path says them.
 pub(super) fn complete(head: &mut Head, request: &RecordedRequest) {
-    if let Some((model, what)) = request
-        .path
-        .rsplit('/')
-        .next()
-        .and_then(|end| end.split_once(':'))
+    if let Some((model, what)) = request.path.rsplit('/').next().and_then(|end| end.split_once(':'))
     {
         model.clone_into(&mut head.model);
         head.stream = what == "streamGenerateContent";
@@ -36,9 +32,7 @@ pub(super) fn prompt(body: &[u8]) -> Prompt {
         if content["role"] == "model" {
             continue;
         }
-        let answer = parts
-            .iter()
-            .find(|part| part.get("functionResponse").is_some());
+        let answer = parts.iter().find(|part| part.get("functionResponse").is_some());
         if let Some(answer) = answer {
             if prompt.rounds == 0 {
                 let response = &answer["functionResponse"]["response"];
@@ -65,18 +59,13 @@ pub(super) fn encode(body: &Body, context: &Context<'_>) -> Response {
         }
         Body::Status { code, message } => {
             let text = message.as_deref().unwrap_or("the scripted model fails");
-            let status = if *code == 401 {
-                "UNAUTHENTICATED"
-            } else {
-                "INTERNAL"
-            };
+            let status = if *code == 401 { "UNAUTHENTICATED" } else { "INTERNAL" };
             let error = json!({"error": {"code": code, "message": text, "status": status}});
             json_response(*code, &error)
         }
-        Body::Fault(Fault::HangHeaders) => Response {
-            body: ResponseBody::Never,
-            ..json_response(200, &Value::Null)
-        },
+        Body::Fault(Fault::HangHeaders) => {
+            Response { body: ResponseBody::Never, ..json_response(200, &Value::Null) }
+        }
         Body::Fault(Fault::HangBody) => {
             let first = candidate(&[json!({"text": "partial "})], None, context);
             stream(vec![frame(&first)], Duration::ZERO, StreamEnd::Hang)

@@ -99,9 +99,7 @@ impl Directives {
     /// `failed` times.
     pub fn reply(&self, rounds: usize, tool_failed: bool, failed: usize) -> Reply {
         if let Some(word) = &self.unreadable {
-            return Reply::text(format!(
-                "The scripted model cannot read the directive {word}"
-            ));
+            return Reply::text(format!("The scripted model cannot read the directive {word}"));
         }
         let wanted = self.rounds.unwrap_or(usize::from(!self.calls.is_empty()));
         let reply = if rounds < wanted {
@@ -131,16 +129,10 @@ impl Directives {
                 "command": format!("echo round-{round}"),
                 "description": format!("round {round}"),
             });
-            blocks.push(Block::Tool {
-                name: "Bash".into(),
-                input,
-            });
+            blocks.push(Block::Tool { name: "Bash".into(), input });
         }
         for (name, input) in &self.calls {
-            blocks.push(Block::Tool {
-                name: name.clone(),
-                input: input.clone(),
-            });
+            blocks.push(Block::Tool { name: name.clone(), input: input.clone() });
         }
         Reply::message(blocks).with_pause(self.pause)
     }
@@ -177,11 +169,7 @@ impl Directives {
         let reply = Reply::message(blocks)
             .with_pause(self.pause)
             .with_stop(self.stop.unwrap_or(Stop::Natural));
-        if self.limit_warning {
-            reply.with_limit_warning(DEFAULT_LIMIT_RESET)
-        } else {
-            reply
-        }
+        if self.limit_warning { reply.with_limit_warning(DEFAULT_LIMIT_RESET) } else { reply }
     }
 
     /// Takes every `TOOL:…:END` out and returns the rest.
@@ -239,10 +227,7 @@ impl Directives {
                 self.fail(Failure::Status(code), numbers.next())?;
             }
             "LIMIT" => {
-                let reset = numbers
-                    .next()
-                    .map_or(Ok(DEFAULT_LIMIT_RESET), str::parse)
-                    .ok()?;
+                let reset = numbers.next().map_or(Ok(DEFAULT_LIMIT_RESET), str::parse).ok()?;
                 self.fail(Failure::Limit(reset), None)?;
             }
             _ => {
@@ -281,16 +266,12 @@ mod tests {
     use crate::model_server::reply::{Body, Message};
 
     fn message(text: &str, rounds: usize) -> Message {
-        let Body::Message(message) = reply(text, rounds, 0).body else {
-            panic!("not a message")
-        };
+        let Body::Message(message) = reply(text, rounds, 0).body else { panic!("not a message") };
         message
     }
 
     fn reply(text: &str, rounds: usize, failed: usize) -> Reply {
-        Directives::parse(text)
-            .unwrap()
-            .reply(rounds, false, failed)
+        Directives::parse(text).unwrap().reply(rounds, false, failed)
     }
 
     fn texts(message: &Message) -> Vec<String> {
@@ -306,19 +287,13 @@ mod tests {
 
     #[test]
     fn echo_takes_the_rest_as_it_is() {
-        assert_eq!(
-            texts(&message("ECHO:CUT me: STATUS:500", 0)),
-            ["CUT me: STATUS:500"]
-        );
+        assert_eq!(texts(&message("ECHO:CUT me: STATUS:500", 0)), ["CUT me: STATUS:500"]);
     }
 
     #[test]
     fn words_have_a_number_and_a_pause() {
         let words = message("WORDS:2:7", 0);
-        assert_eq!(
-            (texts(&words), words.pause),
-            (vec!["w0 w1 ".into()], Duration::from_millis(7))
-        );
+        assert_eq!((texts(&words), words.pause), (vec!["w0 w1 ".into()], Duration::from_millis(7)));
         assert!(message("WORDS:2", 0).pause.is_zero());
         assert!(!message("WORDS:2:0", 0).pause.is_zero());
         assert_eq!(message("BIG:100", 0).blocks[0].whole().len(), 112);
@@ -329,14 +304,7 @@ mod tests {
         let text = r#"THINK TOOL:{"name":"Read","input":{"file_path":"a"}}:END ECHO:done"#;
         let call = message(text, 0);
         assert!(call.calls_tool());
-        assert_eq!(
-            texts(&call),
-            [
-                "Let me think.",
-                "I will call a tool.",
-                r#"{"file_path":"a"}"#
-            ]
-        );
+        assert_eq!(texts(&call), ["Let me think.", "I will call a tool.", r#"{"file_path":"a"}"#]);
         assert_eq!(texts(&message(text, 1)), ["done"]);
     }
 
@@ -364,10 +332,7 @@ mod tests {
         assert_eq!(status("STATUS:529", 0, 99), Some((529, None)));
         assert_eq!(status("STATUS:500:2", 0, 1), Some((500, None)));
         assert_eq!(status("STATUS:500:2", 0, 2), None);
-        assert_eq!(
-            status("STATUS:400 ECHO:too long", 0, 0),
-            Some((400, Some("too long".into())))
-        );
+        assert_eq!(status("STATUS:400 ECHO:too long", 0, 0), Some((400, Some("too long".into()))));
         assert_eq!(status("ROUNDS:1 STATUS:529", 0, 0), None);
         assert_eq!(status("ROUNDS:1 STATUS:529", 1, 0), Some((529, None)));
         assert!(matches!(reply("CUT:1", 0, 0).body, Body::Fault(Fault::Cut)));
@@ -377,26 +342,14 @@ mod tests {
     #[test]
     fn a_limit_carries_its_headers() {
         let limit = reply("LIMIT:1800000000", 0, 0);
-        let reset = limit
-            .headers
-            .iter()
-            .find(|(name, _)| name.ends_with("unified-reset"));
+        let reset = limit.headers.iter().find(|(name, _)| name.ends_with("unified-reset"));
         assert_eq!(reset.unwrap().1, "1800000000");
     }
 
     #[test]
     fn what_cannot_be_read_is_said() {
-        for text in [
-            "WORDS:many",
-            "TOOL:{",
-            "TOOL:nonsense:END",
-            "STATUS:x",
-            "CUT:x",
-        ] {
-            assert!(
-                texts(&message(text, 0))[0].contains("cannot read"),
-                "{text}"
-            );
+        for text in ["WORDS:many", "TOOL:{", "TOOL:nonsense:END", "STATUS:x", "CUT:x"] {
+            assert!(texts(&message(text, 0))[0].contains("cannot read"), "{text}");
         }
     }
 }

@@ -30,10 +30,7 @@ pub(super) fn error(status: u16, message: Option<&str>) -> Value {
         403 => ("permission_error", "forbidden"),
         404 => ("not_found_error", "model: not found"),
         413 => ("request_too_large", "Request exceeds the maximum size"),
-        429 => (
-            "rate_limit_error",
-            "This request would exceed your rate limit.",
-        ),
+        429 => ("rate_limit_error", "This request would exceed your rate limit."),
         529 => ("overloaded_error", "Overloaded"),
         _ => ("api_error", "Internal server error"),
     };
@@ -48,15 +45,11 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
         // The opening travels with the first delta, as the pause is meant between deltas.
         let mut pending = opened;
         for delta in deltas(block) {
-            pending.extend(event(
-                &json!({"type": "content_block_delta", "index": index,
-                "delta": delta}),
-            ));
+            pending.extend(event(&json!({"type": "content_block_delta", "index": index,
+                "delta": delta})));
             frames.push(std::mem::take(&mut pending));
         }
-        pending.extend(event(
-            &json!({"type": "content_block_stop", "index": index}),
-        ));
+        pending.extend(event(&json!({"type": "content_block_stop", "index": index})));
         frames.push(pending);
     }
     let mut end = event(&json!({"type": "message_delta",
@@ -90,12 +83,12 @@ fn deltas(block: &Block) -> Vec<Value> {
             .map(|piece| json!({"type": "thinking_delta", "thinking": piece}))
             .chain([json!({"type": "signature_delta", "signature": "c2ln"})])
             .collect(),
-        Block::Text(_) | Block::Words(_) => pieces
-            .map(|piece| json!({"type": "text_delta", "text": piece}))
-            .collect(),
-        Block::Tool { .. } => pieces
-            .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
-            .collect(),
+        Block::Text(_) | Block::Words(_) => {
+            pieces.map(|piece| json!({"type": "text_delta", "text": piece})).collect()
+        }
+        Block::Tool { .. } => {
+            pieces.map(|piece| json!({"type": "input_json_delta", "partial_json": piece})).collect()
+        }
     }
 }
 
@@ -162,11 +155,7 @@ fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> Response {
 
 /// A broken answer; without streaming the same damage to the JSON body.
 fn fault(fault: Fault, context: &Context<'_>) -> Response {
-    let begun = if context.stream {
-        begun(context)
-    } else {
-        vec![br#"{"id":"msg_"#.to_vec()]
-    };
+    let begun = if context.stream { begun(context) } else { vec![br#"{"id":"msg_"#.to_vec()] };
     let now = Duration::ZERO;
     match fault {
         Fault::HangHeaders => never(),
@@ -180,11 +169,7 @@ fn fault(fault: Fault, context: &Context<'_>) -> Response {
         }
         Fault::ErrorEvent => {
             let error = event(&error(529, None));
-            stream(
-                vec![event(&start(context)), error],
-                now,
-                StreamEnd::Complete,
-            )
+            stream(vec![event(&start(context)), error], now, StreamEnd::Complete)
         }
         Fault::Html => html(),
     }
@@ -227,12 +212,7 @@ mod tests {
     use crate::model_server::reply::Reply;
 
     fn context(stream: bool) -> Context<'static> {
-        Context {
-            model: "m",
-            stream,
-            usage: Usage::default(),
-            id: 7,
-        }
+        Context { model: "m", stream, usage: Usage::default(), id: 7 }
     }
 
     #[test]
@@ -240,10 +220,7 @@ mod tests {
         let Body::Message(message) = Reply::message(vec![
             Block::Thinking("hm".into()),
             Block::Text("some longer text".into()),
-            Block::Tool {
-                name: "Bash".into(),
-                input: json!({"command": "echo a"}),
-            },
+            Block::Tool { name: "Bash".into(), input: json!({"command": "echo a"}) },
         ])
         .body
         else {
@@ -256,10 +233,8 @@ mod tests {
             .filter_map(|line| line.strip_prefix("data: "))
             .map(|data| serde_json::from_str(data).unwrap())
             .collect();
-        let input: String = events
-            .iter()
-            .filter_map(|event| event["delta"]["partial_json"].as_str())
-            .collect();
+        let input: String =
+            events.iter().filter_map(|event| event["delta"]["partial_json"].as_str()).collect();
         assert_eq!(input, r#"{"command":"echo a"}"#);
         assert_eq!(events[0]["message"]["id"], "msg_test0007");
         assert_eq!(events.last().unwrap()["type"], "message_stop");

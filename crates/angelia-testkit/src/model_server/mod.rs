@@ -72,30 +72,20 @@ impl ModelServer {
         let responder = Arc::new(Responder::default());
         let log = Arc::new(Log::default());
         let stop = CancellationToken::new();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let thread = std::thread::Builder::new()
-            .name("model-server".into())
-            .spawn({
-                let (responder, log, stop) = (responder.clone(), log.clone(), stop.clone());
-                move || {
-                    runtime.block_on(async move {
-                        if let Ok(listener) = TcpListener::from_std(listener) {
-                            let _ = stop
-                                .run_until_cancelled(connection::accept(listener, responder, log))
-                                .await;
-                        }
-                    });
-                }
-            })?;
-        Ok(Self {
-            address,
-            responder,
-            log,
-            stop,
-            thread: Some(thread),
-        })
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("model-server".into()).spawn({
+            let (responder, log, stop) = (responder.clone(), log.clone(), stop.clone());
+            move || {
+                runtime.block_on(async move {
+                    if let Ok(listener) = TcpListener::from_std(listener) {
+                        let _ = stop
+                            .run_until_cancelled(connection::accept(listener, responder, log))
+                            .await;
+                    }
+                });
+            }
+        })?;
+        Ok(Self { address, responder, log, stop, thread: Some(thread) })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -163,11 +153,9 @@ impl ModelServer {
     ) -> Result<Vec<Recorded>, TooFewRequests> {
         match tokio::time::timeout(within, self.log.reached(count)).await {
             Ok(()) => Ok(self.model_requests()),
-            Err(_) => Err(TooFewRequests {
-                wanted: count,
-                seen: self.model_requests().len(),
-                within,
-            }),
+            Err(_) => {
+                Err(TooFewRequests { wanted: count, seen: self.model_requests().len(), within })
+            }
         }
     }
 }

@@ -81,16 +81,9 @@ impl Prompt {
     /// often one of role `system`, and a message of tool results may be followed by words.
     fn of_messages(messages: &[Entry<'_>]) -> Self {
         let mut found = Self::default();
-        for message in messages
-            .iter()
-            .rev()
-            .filter(|entry| entry.role.as_deref() == Some("user"))
-        {
+        for message in messages.iter().rev().filter(|entry| entry.role.as_deref() == Some("user")) {
             let parts = parts(message.content);
-            let texts = parts
-                .iter()
-                .filter(|part| part.kind == "text")
-                .filter_map(words);
+            let texts = parts.iter().filter(|part| part.kind == "text").filter_map(words);
             if let Some(text) = choose(texts.collect()) {
                 found.text = text;
                 return found;
@@ -107,10 +100,7 @@ impl Prompt {
 
     fn of_input(input: &RawValue) -> Self {
         if let Ok(text) = serde_json::from_str::<String>(input.get()) {
-            return Self {
-                text,
-                ..Self::default()
-            };
+            return Self { text, ..Self::default() };
         }
         let items: Vec<Entry<'_>> = serde_json::from_str(input.get()).unwrap_or_default();
         let mut found = Self::default();
@@ -127,10 +117,7 @@ impl Prompt {
                 continue;
             }
             let parts = parts(item.content);
-            let texts = parts
-                .iter()
-                .filter(|part| part.kind == "input_text")
-                .filter_map(words);
+            let texts = parts.iter().filter(|part| part.kind == "input_text").filter_map(words);
             // Context that the client adds is wrapped in a tag of its own.
             let own = texts.filter(|text| !(text.starts_with('<') && text.ends_with('>')));
             if let Some(text) = choose(own.collect()) {
@@ -149,11 +136,7 @@ fn parts(content: Option<&RawValue>) -> Vec<Part<'_>> {
     if content.get().starts_with('"') {
         let text = serde_json::from_str(content.get()).ok();
         // Both dialects allow a plain string; name it as each of them would.
-        let part = |kind| Part {
-            kind: Cow::Borrowed(kind),
-            text: text.clone(),
-            is_error: None,
-        };
+        let part = |kind| Part { kind: Cow::Borrowed(kind), text: text.clone(), is_error: None };
         return vec![part("text"), part("input_text")];
     }
     serde_json::from_str(content.get()).unwrap_or_default()
@@ -162,16 +145,12 @@ fn parts(content: Option<&RawValue>) -> Vec<Part<'_>> {
 /// The user's own words in a text part: reminders and traces of the client are taken out.
 fn words(part: &Part<'_>) -> Option<String> {
     // The second is how Angelia carries what a client says as the system.
-    const TAGS: [(&str, &str); 2] = [
-        ("<system-reminder>", "</system-reminder>"),
-        ("<system>", "</system>"),
-    ];
+    const TAGS: [(&str, &str); 2] =
+        [("<system-reminder>", "</system-reminder>"), ("<system>", "</system>")];
     let mut text = part.text.as_deref()?.to_owned();
     for (open, close) in TAGS {
         while let Some(start) = text.find(open) {
-            let end = text[start..]
-                .find(close)
-                .map_or(text.len(), |end| start + end + close.len());
+            let end = text[start..].find(close).map_or(text.len(), |end| start + end + close.len());
             text.replace_range(start..end, "");
         }
     }
@@ -184,9 +163,8 @@ fn words(part: &Part<'_>) -> Option<String> {
 
 /// Of several texts in one message, the last that says what to do, else the last.
 fn choose(mut texts: Vec<String>) -> Option<String> {
-    let telling = texts
-        .iter()
-        .rposition(|text| super::directive::Directives::parse(text).is_some());
+    let telling =
+        texts.iter().rposition(|text| super::directive::Directives::parse(text).is_some());
     match telling {
         Some(index) => Some(texts.swap_remove(index)),
         None => texts.pop(),
@@ -222,13 +200,7 @@ mod tests {
             ]},
             {"role": "system", "content": "# Environment"},
         ]}));
-        assert_eq!(
-            found,
-            Prompt {
-                text: "ECHO:hi".into(),
-                ..Prompt::default()
-            }
-        );
+        assert_eq!(found, Prompt { text: "ECHO:hi".into(), ..Prompt::default() });
     }
 
     #[test]
@@ -242,14 +214,7 @@ mod tests {
                 {"type": "tool_result", "content": "y"},
                 {"type": "text", "text": "<system-reminder>r</system-reminder>"}]},
         ]}));
-        assert_eq!(
-            found,
-            Prompt {
-                text: "ROUNDS:3".into(),
-                rounds: 2,
-                tool_failed: false
-            }
-        );
+        assert_eq!(found, Prompt { text: "ROUNDS:3".into(), rounds: 2, tool_failed: false });
     }
 
     #[test]
@@ -262,13 +227,7 @@ mod tests {
                 {"type": "text", "text": "[Request interrupted by user for tool use]"},
                 {"type": "text", "text": "next"}]},
         ]}));
-        assert_eq!(
-            found,
-            Prompt {
-                text: "next".into(),
-                ..Prompt::default()
-            }
-        );
+        assert_eq!(found, Prompt { text: "next".into(), ..Prompt::default() });
     }
 
     #[test]
@@ -280,25 +239,13 @@ mod tests {
             {"type": "function_call", "name": "shell", "call_id": "1", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "1", "output": "ok"},
         ]}));
-        assert_eq!(
-            found,
-            Prompt {
-                text: "hello".into(),
-                rounds: 1,
-                tool_failed: false
-            }
-        );
+        assert_eq!(found, Prompt { text: "hello".into(), rounds: 1, tool_failed: false });
         assert_eq!(prompt(&json!({"input": "plain"})).text, "plain");
     }
 
     #[test]
     fn anything_else_is_an_empty_prompt() {
-        for body in [
-            json!(null),
-            json!({}),
-            json!({"messages": [{"role": "user"}]}),
-            json!([1]),
-        ] {
+        for body in [json!(null), json!({}), json!({"messages": [{"role": "user"}]}), json!([1])] {
             assert_eq!(prompt(&body), Prompt::default());
         }
         assert_eq!(Head::of(b"not json"), Head::default());

@@ -33,10 +33,7 @@ pub struct RecordedRequest {
 impl RecordedRequest {
     /// The first header of that name (lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// The body as JSON; `Null` when it is none.
@@ -98,19 +95,11 @@ impl Log {
     }
 
     pub(super) fn all(&self) -> Vec<Recorded> {
-        self.requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .cloned()
-            .collect()
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     pub(super) fn model_requests(&self) -> Vec<Recorded> {
-        self.all()
-            .into_iter()
-            .filter(|request| request.is_model_request())
-            .collect()
+        self.all().into_iter().filter(|request| request.is_model_request()).collect()
     }
 
     pub(super) async fn reached(&self, count: usize) {

@@ -83,13 +83,7 @@ pub struct Usage {
 
 impl Default for Usage {
     fn default() -> Self {
-        Self {
-            input: 11,
-            output: 25,
-            cache_read: 3000,
-            cache_write_5m: 20,
-            cache_write_1h: 100,
-        }
+        Self { input: 11, output: 25, cache_read: 3000, cache_write_5m: 20, cache_write_1h: 100 }
     }
 }
 
@@ -101,11 +95,7 @@ impl Usage {
 
 impl Reply {
     pub fn message(blocks: Vec<Block>) -> Self {
-        Self::new(Body::Message(Message {
-            blocks,
-            stop: Stop::Natural,
-            pause: Duration::ZERO,
-        }))
+        Self::new(Body::Message(Message { blocks, stop: Stop::Natural, pause: Duration::ZERO }))
     }
 
     pub fn text(text: impl Into<String>) -> Self {
@@ -118,24 +108,15 @@ impl Reply {
     }
 
     pub fn tool(name: impl Into<String>, input: Value) -> Self {
-        Self::message(vec![Block::Tool {
-            name: name.into(),
-            input,
-        }])
+        Self::message(vec![Block::Tool { name: name.into(), input }])
     }
 
     pub fn status(code: u16) -> Self {
-        Self::new(Body::Status {
-            code,
-            message: None,
-        })
+        Self::new(Body::Status { code, message: None })
     }
 
     pub fn status_with(code: u16, message: impl Into<String>) -> Self {
-        Self::new(Body::Status {
-            code,
-            message: Some(message.into()),
-        })
+        Self::new(Body::Status { code, message: Some(message.into()) })
     }
 
     pub fn fault(fault: Fault) -> Self {
@@ -148,10 +129,7 @@ impl Reply {
         Self::status_with(429, "This request would exceed your account's rate limit.")
             .with_header("anthropic-ratelimit-unified-status", "rejected")
             .with_header("anthropic-ratelimit-unified-reset", &reset)
-            .with_header(
-                "anthropic-ratelimit-unified-representative-claim",
-                "five_hour",
-            )
+            .with_header("anthropic-ratelimit-unified-representative-claim", "five_hour")
             .with_header("anthropic-ratelimit-unified-5h-status", "rejected")
             .with_header("anthropic-ratelimit-unified-5h-reset", &reset)
             .with_header("anthropic-ratelimit-unified-5h-utilization", "1")
@@ -168,10 +146,7 @@ impl Reply {
         let reset = resets_at.to_string();
         self.with_header("anthropic-ratelimit-unified-status", "allowed_warning")
             .with_header("anthropic-ratelimit-unified-reset", &reset)
-            .with_header(
-                "anthropic-ratelimit-unified-representative-claim",
-                "five_hour",
-            )
+            .with_header("anthropic-ratelimit-unified-representative-claim", "five_hour")
             .with_header("anthropic-ratelimit-unified-5h-status", "allowed_warning")
             .with_header("anthropic-ratelimit-unified-5h-reset", &reset)
             .with_header("anthropic-ratelimit-unified-5h-utilization", "0.91")
@@ -210,19 +185,13 @@ impl Reply {
     }
 
     fn new(body: Body) -> Self {
-        Self {
-            body,
-            headers: Vec::new(),
-            wait: Duration::ZERO,
-        }
+        Self { body, headers: Vec::new(), wait: Duration::ZERO }
     }
 }
 
 impl Message {
     pub fn calls_tool(&self) -> bool {
-        self.blocks
-            .iter()
-            .any(|block| matches!(block, Block::Tool { .. }))
+        self.blocks.iter().any(|block| matches!(block, Block::Tool { .. }))
     }
 }
 
@@ -233,10 +202,7 @@ impl Block {
             Self::Words(count) => (0..*count).map(|word| format!("w{word} ")).collect(),
             Self::Thinking(text)
             | Self::Text(text)
-            | Self::Tool {
-                input: Value::String(text),
-                ..
-            } => cut(text),
+            | Self::Tool { input: Value::String(text), .. } => cut(text),
             Self::Tool { input, .. } => cut(&input.to_string()),
         }
     }
@@ -270,12 +236,8 @@ mod tests {
 
     #[test]
     fn pieces_add_up_to_the_text_in_any_script() {
-        for text in [
-            "",
-            "short",
-            "καλημέρα κόσμε, τι κάνεις;",
-            &"🦜".repeat(3000),
-        ] {
+        for text in ["", "short", "καλημέρα κόσμε, τι κάνεις;", &"🦜".repeat(3000)]
+        {
             assert_eq!(Block::Text(text.to_owned()).whole(), text);
         }
     }

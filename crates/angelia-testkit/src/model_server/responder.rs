@@ -52,9 +52,7 @@ pub(super) struct Context<'a> {
 
 impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Responder")
-            .field("next_id", &self.next_id)
-            .finish_non_exhaustive()
+        f.debug_struct("Responder").field("next_id", &self.next_id).finish_non_exhaustive()
     }
 }
 
@@ -102,22 +100,13 @@ impl Responder {
         acp_gemini::complete(&mut head, request);
         let (reply, usage) = self.choose(request);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let context = Context {
-            model: &head.model,
-            stream: head.stream,
-            usage,
-            id,
-        };
+        let context = Context { model: &head.model, stream: head.stream, usage, id };
         let mut response = encode(&reply.body, &context);
         response.wait = reply.wait;
         response.headers = reply.headers;
         // Each dialect's own name for it; either client ignores the other's.
-        response
-            .headers
-            .push(("request-id".into(), format!("req_test{id:04}")));
-        response
-            .headers
-            .push(("x-request-id".into(), format!("req_test{id:04}")));
+        response.headers.push(("request-id".into(), format!("req_test{id:04}")));
+        response.headers.push(("x-request-id".into(), format!("req_test{id:04}")));
         response
     }
 
@@ -138,10 +127,7 @@ impl Responder {
         if directives.fails(prompt.rounds, failed) {
             state.failed.insert(prompt.text, failed + 1);
         }
-        (
-            directives.reply(prompt.rounds, prompt.tool_failed, failed),
-            usage,
-        )
+        (directives.reply(prompt.rounds, prompt.tool_failed, failed), usage)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -24,27 +24,11 @@ pub(super) fn encode(body: &Body, context: &Context<'_>) -> Response {
 
 fn error(status: u16, message: Option<&str>) -> Value {
     let (kind, code, text) = match status {
-        401 => (
-            "invalid_request_error",
-            "invalid_api_key",
-            "Incorrect API key provided",
-        ),
-        404 => (
-            "invalid_request_error",
-            "model_not_found",
-            "The model does not exist",
-        ),
+        401 => ("invalid_request_error", "invalid_api_key", "Incorrect API key provided"),
+        404 => ("invalid_request_error", "model_not_found", "The model does not exist"),
         429 => ("requests", "rate_limit_exceeded", "Rate limit reached"),
-        400..500 => (
-            "invalid_request_error",
-            "invalid_request",
-            "invalid request",
-        ),
-        503 => (
-            "server_error",
-            "server_is_overloaded",
-            "Our servers are currently overloaded",
-        ),
+        400..500 => ("invalid_request_error", "invalid_request", "invalid request"),
+        503 => ("server_error", "server_is_overloaded", "Our servers are currently overloaded"),
         _ => ("server_error", "server_error", "The server had an error"),
     };
     json!({"error": {"message": message.unwrap_or(text), "type": kind, "code": code,
@@ -88,10 +72,9 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
                     "part": {"type": part.kind, "text": block.whole(), "annotations": []}}),
             ));
         }
-        pending.extend(events.event(
-            "response.output_item.done",
-            json!({"output_index": index, "item": item}),
-        ));
+        pending.extend(
+            events.event("response.output_item.done", json!({"output_index": index, "item": item})),
+        );
         frames.push(pending);
     }
     let last = match message.stop {
@@ -136,16 +119,11 @@ fn delta_names(block: &Block) -> (&'static str, &'static str, &'static str) {
             "response.reasoning_summary_text.done",
             "text",
         ),
-        Block::Text(_) | Block::Words(_) => (
-            "response.output_text.delta",
-            "response.output_text.done",
-            "text",
-        ),
+        Block::Text(_) | Block::Words(_) => {
+            ("response.output_text.delta", "response.output_text.done", "text")
+        }
         // A tool whose input is a text, not an object, is a custom one.
-        Block::Tool {
-            input: Value::String(_),
-            ..
-        } => (
+        Block::Tool { input: Value::String(_), .. } => (
             "response.custom_tool_call_input.delta",
             "response.custom_tool_call_input.done",
             "input",
@@ -170,10 +148,7 @@ fn item(block: &Block, index: usize, context: &Context<'_>) -> Value {
                 "role": "assistant", "status": "completed",
                 "content": [{"type": "output_text", "text": block.whole(), "annotations": []}]})
         }
-        Block::Tool {
-            name,
-            input: Value::String(input),
-        } => {
+        Block::Tool { name, input: Value::String(input) } => {
             json!({"id": format!("ctc_test{id:04}_{index}"), "type": "custom_tool_call",
                 "call_id": format!("call_test{id:04}_{index}"), "name": name, "input": input,
                 "status": "completed"})
@@ -223,9 +198,7 @@ fn open(context: &Context<'_>) -> Value {
 fn closed(message: &Message, context: &Context<'_>) -> Value {
     let mut response = open(context);
     let items = message.blocks.iter().enumerate();
-    response["output"] = items
-        .map(|(index, block)| item(block, index, context))
-        .collect();
+    response["output"] = items.map(|(index, block)| item(block, index, context)).collect();
     response["usage"] = usage(context.usage);
     response["status"] = json!("completed");
     let reason = match message.stop {
@@ -312,21 +285,13 @@ mod tests {
         let Body::Message(message) = Reply::message(vec![
             Block::Thinking("hm".into()),
             Block::Text("hello there, you".into()),
-            Block::Tool {
-                name: "shell".into(),
-                input: json!({"cmd": "ls"}),
-            },
+            Block::Tool { name: "shell".into(), input: json!({"cmd": "ls"}) },
         ])
         .body
         else {
             panic!("a message")
         };
-        let context = Context {
-            model: "m",
-            stream: true,
-            usage: Usage::default(),
-            id: 1,
-        };
+        let context = Context { model: "m", stream: true, usage: Usage::default(), id: 1 };
         let text = String::from_utf8(frames(&message, &context).concat()).unwrap();
         let events: Vec<Value> = text
             .lines()
@@ -337,26 +302,11 @@ mod tests {
             assert_eq!(event["sequence_number"], json!(number));
         }
         let of = |name: &str| events.iter().filter(|event| event["type"] == name).count();
-        assert_eq!(
-            (
-                of("response.output_item.added"),
-                of("response.output_item.done")
-            ),
-            (3, 3)
-        );
+        assert_eq!((of("response.output_item.added"), of("response.output_item.done")), (3, 3));
         let last = events.last().unwrap();
         assert_eq!(last["type"], "response.completed");
-        assert_eq!(
-            last["response"]["output"][1]["content"][0]["text"],
-            "hello there, you"
-        );
-        assert_eq!(
-            last["response"]["output"][2]["arguments"],
-            r#"{"cmd":"ls"}"#
-        );
-        assert_eq!(
-            last["response"]["usage"]["input_tokens_details"]["cached_tokens"],
-            3000
-        );
+        assert_eq!(last["response"]["output"][1]["content"][0]["text"], "hello there, you");
+        assert_eq!(last["response"]["output"][2]["arguments"], r#"{"cmd":"ls"}"#);
+        assert_eq!(last["response"]["usage"]["input_tokens_details"]["cached_tokens"], 3000);
     }
 }

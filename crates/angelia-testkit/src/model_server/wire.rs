@@ -68,12 +68,7 @@ pub(super) async fn read_request(
         read_chunked(stream, buffer).await?
     } else {
         let length = request.header("content-length").map_or(Ok(0), str::parse);
-        read_exactly(
-            stream,
-            buffer,
-            length.map_err(|_| invalid("bad content-length"))?,
-        )
-        .await?
+        read_exactly(stream, buffer, length.map_err(|_| invalid("bad content-length"))?).await?
     };
     Ok(Some(request))
 }
@@ -154,10 +149,7 @@ pub(super) fn head(response: &Response, length: Option<usize>) -> Vec<u8> {
     }
     let _ = match length {
         Some(length) => write!(head, "content-length: {length}\r\n\r\n"),
-        None => write!(
-            head,
-            "cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n"
-        ),
+        None => write!(head, "cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n"),
     };
     head.into_bytes()
 }
@@ -186,9 +178,7 @@ fn reason(status: u16) -> &'static str {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack
-        .windows(needle.len())
-        .position(|window| window == needle)
+    haystack.windows(needle.len()).position(|window| window == needle)
 }
 
 fn invalid(what: &'static str) -> io::Error {

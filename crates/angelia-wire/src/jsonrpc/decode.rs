@@ -45,10 +45,8 @@ pub fn decode(line: &[u8]) -> Result<Incoming<'_>, DecodeError> {
         Err(_) => return Err(DecodeError::NotJson),
     };
     let id = envelope.id.filter(|id| id.get() != "null");
-    let id: Option<Id<'_>> = id
-        .map(|id| serde_json::from_str(id.get()))
-        .transpose()
-        .map_err(|_| DecodeError::BadId)?;
+    let id: Option<Id<'_>> =
+        id.map(|id| serde_json::from_str(id.get())).transpose().map_err(|_| DecodeError::BadId)?;
     if let Some(method) = envelope.method {
         let method: Text<'_> =
             serde_json::from_str(method.get()).map_err(|_| DecodeError::NotAMessage)?;
@@ -86,15 +84,9 @@ struct LooseError<'a> {
 fn error_object(error: &RawValue) -> ErrorObject<'_> {
     let loose: Option<LooseError<'_>> = serde_json::from_str(error.get()).ok();
     match loose {
-        Some(LooseError {
-            code,
-            message: Some(message),
-            data,
-        }) => ErrorObject {
-            code: code.unwrap_or_default(),
-            message,
-            data,
-        },
+        Some(LooseError { code, message: Some(message), data }) => {
+            ErrorObject { code: code.unwrap_or_default(), message, data }
+        }
         _ => ErrorObject::new(0, error.get()),
     }
 }

@@ -82,12 +82,7 @@ pub fn notification<P: Serialize + ?Sized>(
     method: &str,
     params: Option<&P>,
 ) -> serde_json::Result<Vec<u8>> {
-    Envelope::<&P, Nothing> {
-        method: Some(method),
-        params,
-        ..Envelope::new(dialect)
-    }
-    .line()
+    Envelope::<&P, Nothing> { method: Some(method), params, ..Envelope::new(dialect) }.line()
 }
 
 /// Answers a request.
@@ -96,12 +91,7 @@ pub fn result<R: Serialize + ?Sized>(
     id: &Id<'_>,
     result: &R,
 ) -> serde_json::Result<Vec<u8>> {
-    Envelope::<Nothing, &R> {
-        id: Some(id),
-        result: Some(result),
-        ..Envelope::new(dialect)
-    }
-    .line()
+    Envelope::<Nothing, &R> { id: Some(id), result: Some(result), ..Envelope::new(dialect) }.line()
 }
 
 /// Refuses a request.
@@ -110,10 +100,6 @@ pub fn error(
     id: &Id<'_>,
     error: &ErrorObject<'_>,
 ) -> serde_json::Result<Vec<u8>> {
-    Envelope::<Nothing, Nothing> {
-        id: Some(id),
-        error: Some(error),
-        ..Envelope::new(dialect)
-    }
-    .line()
+    Envelope::<Nothing, Nothing> { id: Some(id), error: Some(error), ..Envelope::new(dialect) }
+        .line()
 }

@@ -75,11 +75,7 @@ pub struct ErrorObject<'a> {
 
 impl<'a> ErrorObject<'a> {
     pub fn new(code: i64, message: impl Into<Cow<'a, str>>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            data: None,
-        }
+        Self { code, message: message.into(), data: None }
     }
 }
 

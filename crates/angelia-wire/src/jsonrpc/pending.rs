@@ -27,11 +27,7 @@ pub enum Answered<T> {
 
 impl<T> Default for Pending<T> {
     fn default() -> Self {
-        Self {
-            next: 0,
-            waiting: BTreeMap::new(),
-            closed: false,
-        }
+        Self { next: 0, waiting: BTreeMap::new(), closed: false }
     }
 }
 

@@ -134,20 +134,13 @@ impl Decoder {
         // Also when the event is skipped: asking for it again would bring the same giant.
         self.last_id.clone_from(&self.id);
         if bytes > self.limit {
-            return Some(Err(TooLong {
-                bytes,
-                limit: self.limit,
-            }));
+            return Some(Err(TooLong { bytes, limit: self.limit }));
         }
         data.pop()?; // the line break after the last line; without any line there is no event
         if name.is_empty() {
             name.push_str("message");
         }
-        Some(Ok(Event {
-            name,
-            data,
-            id: self.last_id.clone(),
-        }))
+        Some(Ok(Event { name, data, id: self.last_id.clone() }))
     }
 }
 

@@ -80,8 +80,6 @@ impl<'a> Encoder<'a> {
 /// Without the bytes: they are somebody's conversation.
 impl fmt::Debug for Encoder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Encoder")
-            .field("bytes", &self.out.len())
-            .finish()
+        f.debug_struct("Encoder").field("bytes", &self.out.len()).finish()
     }
 }

@@ -37,9 +37,7 @@ proptest! {
 #[test]
 fn what_is_announced_takes_no_memory() {
     let mut frames = Frames::new(usize::MAX);
-    frames
-        .buffer()
-        .extend_from_slice(&[0xff, 0xff, 0xff, 0xff, b'x']);
+    frames.buffer().extend_from_slice(&[0xff, 0xff, 0xff, 0xff, b'x']);
     assert_eq!(frames.next(), None);
     assert!(frames.buffer().capacity() < 1024 * 1024);
 }

@@ -54,18 +54,10 @@ fn what_peers_say() {
             r#"{"emittedAtMs":17,"params":null,"method":"x","id":null}"#,
             Owned::Notification("x".into(), Some(Value::Null)),
         ),
-        (
-            r#"{"id":"s-1","result":null}"#,
-            Owned::Result(Some("s-1".into()), Value::Null),
-        ),
+        (r#"{"id":"s-1","result":null}"#, Owned::Result(Some("s-1".into()), Value::Null)),
         (
             r#"{"id":7,"error":{"code":-32600,"message":"Not \"initialized\"","data":[1]}}"#,
-            Owned::Error(
-                Some(7.into()),
-                -32600,
-                "Not \"initialized\"".into(),
-                Some(json!([1])),
-            ),
+            Owned::Error(Some(7.into()), -32600, "Not \"initialized\"".into(), Some(json!([1]))),
         ),
         (
             r#"{"id":null,"error":{"code":-32700,"message":"?"}}"#,
@@ -75,10 +67,7 @@ fn what_peers_say() {
             r#"{"id":7,"error":"it broke","result":{}}"#,
             Owned::Error(Some(7.into()), 0, "\"it broke\"".into(), None),
         ),
-        (
-            r#"{"id":7,"error":null,"result":{}}"#,
-            Owned::Result(Some(7.into()), json!({})),
-        ),
+        (r#"{"id":7,"error":null,"result":{}}"#, Owned::Result(Some(7.into()), json!({}))),
     ];
     for (line, expected) in table {
         assert_eq!(read(line.as_bytes()), Ok(expected), "{line}");

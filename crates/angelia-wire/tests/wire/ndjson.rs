@@ -65,11 +65,7 @@ fn every_pair_of_cuts_gives_the_same_frames() {
             for first in 0..=stream.len() {
                 for second in first..=stream.len() {
                     let cut = [&stream[..first], &stream[first..second], &stream[second..]];
-                    assert_eq!(
-                        frames(limit, cut.into_iter()),
-                        expected,
-                        "{first}, {second}"
-                    );
+                    assert_eq!(frames(limit, cut.into_iter()), expected, "{first}, {second}");
                 }
             }
         }
@@ -79,9 +75,7 @@ fn every_pair_of_cuts_gives_the_same_frames() {
 #[test]
 fn lines_end_at_newlines_only_and_empty_ones_are_passed_over() {
     let mut framer = Framer::new(MAX_FRAME);
-    framer
-        .buffer()
-        .put_slice("a\rb\u{2028}c\r\n\r\n\n d\r\r\ne\r".as_bytes());
+    framer.buffer().put_slice("a\rb\u{2028}c\r\n\r\n\n d\r\r\ne\r".as_bytes());
     assert_eq!(framer.next(), Some(Frame::Line("a\rb\u{2028}c".as_bytes())));
     assert_eq!(framer.next(), Some(Frame::Line(b" d\r")));
     assert_eq!(framer.next(), None);
@@ -97,13 +91,7 @@ fn a_line_over_the_limit_is_reported_once_and_the_next_one_is_whole() {
         assert_eq!(framer.next(), None);
     }
     framer.buffer().put_slice(b"end\nnext\n");
-    assert_eq!(
-        framer.next(),
-        Some(Frame::TooLong {
-            bytes: 100_003,
-            head: &[b'x'; HEAD]
-        })
-    );
+    assert_eq!(framer.next(), Some(Frame::TooLong { bytes: 100_003, head: &[b'x'; HEAD] }));
     assert_eq!(framer.next(), Some(Frame::Line(b"next")));
     assert_eq!(framer.finish(), None);
 }
@@ -113,13 +101,7 @@ fn a_stream_that_ends_inside_a_line_over_the_limit_still_reports_it() {
     let mut framer = Framer::new(4);
     framer.buffer().put_slice(b"12345");
     assert_eq!(framer.next(), None);
-    assert_eq!(
-        framer.finish(),
-        Some(Frame::TooLong {
-            bytes: 5,
-            head: b"12345"
-        })
-    );
+    assert_eq!(framer.finish(), Some(Frame::TooLong { bytes: 5, head: b"12345" }));
     assert_eq!(framer.finish(), None);
 }
 

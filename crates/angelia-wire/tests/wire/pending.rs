@@ -17,10 +17,7 @@ fn an_answer_finds_whoever_asked_and_only_once() {
     assert_eq!(pending.answered(&(-1).into()), Answered::Stranger);
     assert_eq!(pending.answered(&"x".into()), Answered::Stranger);
     let as_text = first.to_string();
-    assert_eq!(
-        pending.answered(&as_text.as_str().into()),
-        Answered::By("a")
-    );
+    assert_eq!(pending.answered(&as_text.as_str().into()), Answered::By("a"));
     assert!(pending.is_empty());
 }
 

@@ -88,16 +88,10 @@ fn every_pair_of_cuts_tells_the_same() {
 #[test]
 fn the_bytes_are_exact() {
     let mut out = BytesMut::new();
-    Encoder::new(&mut out)
-        .event("message_stop")
-        .data(r#"{"type":"message_stop"}"#)
-        .end();
+    Encoder::new(&mut out).event("message_stop").data(r#"{"type":"message_stop"}"#).end();
     Encoder::new(&mut out).data("[DONE]").end();
     Encoder::new(&mut out).comment("keep-alive").end();
-    Encoder::new(&mut out)
-        .retry(Duration::from_millis(1500))
-        .id("7\n8")
-        .end();
+    Encoder::new(&mut out).retry(Duration::from_millis(1500)).id("7\n8").end();
     Encoder::new(&mut out).data("one\ntwo\r\n\rthree\n").end();
     Encoder::new(&mut out).data("").end();
     let expected = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n\
@@ -127,26 +121,15 @@ fn the_standards_examples() {
     let blocks = tell(
         ": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n",
     );
-    let expected = [
-        Ok(event("message", "first event", "1")),
-        Ok(event("message", "second event", "")),
-    ];
+    let expected =
+        [Ok(event("message", "first event", "1")), Ok(event("message", "second event", ""))];
     assert_eq!(blocks.events, expected);
 
     let empty = tell("data\n\ndata\ndata\n\ndata:");
-    assert_eq!(
-        empty.events,
-        [Ok(event("message", "", "")), Ok(event("message", "\n", ""))]
-    );
+    assert_eq!(empty.events, [Ok(event("message", "", "")), Ok(event("message", "\n", ""))]);
 
     let spaces = tell("data:test\n\ndata: test\n\n");
-    assert_eq!(
-        spaces.events,
-        [
-            Ok(event("message", "test", "")),
-            Ok(event("message", "test", ""))
-        ]
-    );
+    assert_eq!(spaces.events, [Ok(event("message", "test", "")), Ok(event("message", "test", ""))]);
 }
 
 #[test]
@@ -160,12 +143,6 @@ fn an_event_cut_short_does_not_move_the_place_to_resume_from() {
 fn an_event_over_the_limit_is_skipped_and_the_next_one_is_whole() {
     let stream = format!("id: 1\ndata: {}\ndata: y\n\ndata: z\n\n", "x".repeat(1000));
     let told = told(100, stream.as_bytes().chunks(10));
-    assert_eq!(
-        told.events[0],
-        Err(TooLong {
-            bytes: 1018,
-            limit: 100
-        })
-    );
+    assert_eq!(told.events[0], Err(TooLong { bytes: 1018, limit: 100 }));
     assert_eq!(told.events[1], Ok(event("message", "z", "1")));
 }

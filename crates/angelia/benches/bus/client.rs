@@ -30,18 +30,13 @@ impl Client {
     pub(crate) fn connect(socket: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(Duration::from_mins(1)))?;
-        Ok(Self {
-            stream,
-            frames: Frames::new(16 * 1024 * 1024),
-        })
+        Ok(Self { stream, frames: Frames::new(16 * 1024 * 1024) })
     }
 
     pub(crate) fn registered(socket: &Path, name: &str, asks: bool) -> Result<Self> {
         let mut client = Self::connect(socket)?;
         let ack = if asks { r#", "ack": true"# } else { "" };
-        client.say(&format!(
-            r#"{{"type": "register", "endpoint": "{name}"{ack}}}"#
-        ))?;
+        client.say(&format!(r#"{{"type": "register", "endpoint": "{name}"{ack}}}"#))?;
         client.hear()?;
         Ok(client)
     }

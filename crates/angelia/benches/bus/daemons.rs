@@ -40,10 +40,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "starting the programs is what is measured"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "starting the programs is what is measured")]
     pub(crate) fn start(whose: Whose) -> Result<Self> {
         let place = Isolated::new()?;
         // Theirs expects it to be there.
@@ -70,11 +67,7 @@ impl Daemon {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let daemon = Self {
-            running: Running::start(&mut command)?,
-            place,
-            whose,
-        };
+        let daemon = Self { running: Running::start(&mut command)?, place, whose };
         let deadline = Instant::now() + Duration::from_secs(30);
         while UnixStream::connect(daemon.socket()).is_err() {
             if Instant::now() > deadline {
@@ -90,10 +83,7 @@ impl Daemon {
     }
 
     /// Sends one message as people do.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "starting the program is what is measured"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "starting the program is what is measured")]
     pub(crate) fn notify(&self, to: &str, text: &str) -> Result<()> {
         let sent = Command::new(env!("CARGO_BIN_EXE_angelia"))
             .args(["notify", "--to", to, text])

@@ -33,10 +33,7 @@ impl Figures {
         let median = |name: &str| self.median(name);
         Self::goal(
             "pipelined, times hermes-bus, at least 5",
-            ratio(
-                median("angelia: pipelined, msg/s"),
-                median("hermes-bus: pipelined, msg/s"),
-            ),
+            ratio(median("angelia: pipelined, msg/s"), median("hermes-bus: pipelined, msg/s")),
             |times| times >= 5.0,
         );
         Self::goal(
@@ -44,17 +41,12 @@ impl Figures {
             median("angelia: one at a time, msg/s"),
             |rate| rate >= 4000.0,
         );
-        Self::goal(
-            "100 msg/s, p50 ms, at most 0.3",
-            median("angelia: 100 msg/s, p50 ms"),
-            |ms| ms <= 0.3,
-        );
+        Self::goal("100 msg/s, p50 ms, at most 0.3", median("angelia: 100 msg/s, p50 ms"), |ms| {
+            ms <= 0.3
+        });
         Self::goal(
             "100 msg/s, p99 times hermes-bus, at most 1.2",
-            ratio(
-                median("angelia: 100 msg/s, p99 ms"),
-                median("hermes-bus: 100 msg/s, p99 ms"),
-            ),
+            ratio(median("angelia: 100 msg/s, p99 ms"), median("hermes-bus: 100 msg/s, p99 ms")),
             |times| times <= 1.2,
         );
         Self::goal(
@@ -70,11 +62,7 @@ impl Figures {
             ),
             |times| times <= 1.1,
         );
-        Self::goal(
-            "notify, ms, less than 50",
-            median("angelia: notify, ms"),
-            |ms| ms < 50.0,
-        );
+        Self::goal("notify, ms, less than 50", median("angelia: notify, ms"), |ms| ms < 50.0);
         Self::goal(
             "10,000 endpoints, MB, less than 100",
             median("angelia: 10,000 endpoints, MB"),
@@ -96,9 +84,5 @@ fn ratio(ours: Option<f64>, theirs: Option<f64>) -> Option<f64> {
 }
 
 fn shown(value: f64) -> String {
-    if value >= 1000.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.2}")
-    }
+    if value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

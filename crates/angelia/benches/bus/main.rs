@@ -9,10 +9,7 @@
 //! Every measure takes turns between the two, so what the machine does meanwhile meets both.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
-#![expect(
-    clippy::cast_precision_loss,
-    reason = "nobody reads more than four digits of a figure"
-)]
+#![expect(clippy::cast_precision_loss, reason = "nobody reads more than four digits of a figure")]
 
 mod client;
 mod daemons;
@@ -23,14 +20,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::figures::Figures;
 
-const PARTS: [&str; 6] = [
-    "throughput",
-    "alone",
-    "paced",
-    "stalled",
-    "notify",
-    "endpoints",
-];
+const PARTS: [&str; 6] = ["throughput", "alone", "paced", "stalled", "notify", "endpoints"];
 
 fn main() -> Result<()> {
     let mut rounds = 3;

@@ -34,10 +34,7 @@ pub(crate) fn throughput(figures: &mut Figures) -> Result<()> {
         let took = pipelined(&daemon.socket(), whose == Whose::Ours)?;
         let used = daemon.processor()?.saturating_sub(before);
         let name = whose.name();
-        figures.add(
-            &format!("{name}: pipelined, msg/s"),
-            THROUGHPUT as f64 / took.as_secs_f64(),
-        );
+        figures.add(&format!("{name}: pipelined, msg/s"), THROUGHPUT as f64 / took.as_secs_f64());
         let each = used.as_secs_f64() * 1e6 / THROUGHPUT as f64;
         figures.add(&format!("{name}: processor per message, µs"), each);
     }
@@ -47,18 +44,11 @@ pub(crate) fn throughput(figures: &mut Figures) -> Result<()> {
 fn pipelined(socket: &Path, asks: bool) -> Result<Duration> {
     let mut receiver = Client::registered(socket, "r", false)?;
     let sender = Client::registered(socket, "s", asks)?;
-    let frames: Vec<Vec<u8>> = (0..THROUGHPUT)
-        .map(|n| message("r", &n.to_string()))
-        .collect();
-    let batches: Vec<(usize, Vec<u8>)> = frames
-        .chunks(128)
-        .map(|part| (part.len(), part.concat()))
-        .collect();
+    let frames: Vec<Vec<u8>> = (0..THROUGHPUT).map(|n| message("r", &n.to_string())).collect();
+    let batches: Vec<(usize, Vec<u8>)> =
+        frames.chunks(128).map(|part| (part.len(), part.concat())).collect();
     let all_there = thread::spawn(move || -> Result<Instant> {
-        receiver.until(Heard {
-            messages: THROUGHPUT,
-            accepted: 0,
-        })?;
+        receiver.until(Heard { messages: THROUGHPUT, accepted: 0 })?;
         Ok(Instant::now())
     });
     let start = Instant::now();
@@ -86,12 +76,8 @@ fn pipelined(socket: &Path, asks: bool) -> Result<Duration> {
         out += count;
     }
     drop(granted);
-    let end = all_there
-        .join()
-        .map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
-    answers
-        .join()
-        .map_err(|_| anyhow::anyhow!("the sender panicked"))??;
+    let end = all_there.join().map_err(|_| anyhow::anyhow!("the receiver panicked"))??;
+    answers.join().map_err(|_| anyhow::anyhow!("the sender panicked"))??;
     Ok(end - start)
 }
 
@@ -101,13 +87,8 @@ pub(crate) fn one_at_a_time(figures: &mut Figures) -> Result<()> {
     let mut sender = Client::registered(&daemon.socket(), "s", true)?;
     let start = Instant::now();
     for number in 0..ALONE {
-        sender
-            .stream
-            .write_all(&message("r", &number.to_string()))?;
-        sender.until(Heard {
-            messages: 0,
-            accepted: 1,
-        })?;
+        sender.stream.write_all(&message("r", &number.to_string()))?;
+        sender.until(Heard { messages: 0, accepted: 1 })?;
     }
     let rate = ALONE as f64 / start.elapsed().as_secs_f64();
     figures.add("angelia: one at a time, msg/s", rate);
@@ -170,10 +151,7 @@ fn delivery(daemon: &Daemon, run: &str, gap: Duration) -> Result<Vec<f64>> {
         let frame = message("paced", &format!("{run}{number}"));
         let start = Instant::now();
         sender.stream.write_all(&frame)?;
-        receiver.until(Heard {
-            messages: 1,
-            accepted: 0,
-        })?;
+        receiver.until(Heard { messages: 1, accepted: 0 })?;
         samples.push(start.elapsed().as_secs_f64() * 1e3);
         thread::sleep(gap.saturating_sub(start.elapsed()));
     }
@@ -199,9 +177,7 @@ pub(crate) fn stalled(figures: &mut Figures) -> Result<()> {
     let _stalled = Client::registered(&troubled.socket(), "stalled", false)?;
     let mut flood = Client::connect(&troubled.socket())?;
     for number in 0..5000 {
-        flood
-            .stream
-            .write_all(&message("stalled", &number.to_string()))?;
+        flood.stream.write_all(&message("stalled", &number.to_string()))?;
     }
     let mut samples = [Vec::new(), Vec::new()];
     for turn in 0..4 {
@@ -225,11 +201,7 @@ pub(crate) fn many_endpoints(figures: &mut Figures) -> Result<()> {
     figures.add("angelia: idle, MB", daemon.memory()?);
     let mut held = Vec::with_capacity(ENDPOINTS);
     for number in 0..ENDPOINTS {
-        held.push(Client::registered(
-            &daemon.socket(),
-            &format!("endpoint-{number}"),
-            true,
-        )?);
+        held.push(Client::registered(&daemon.socket(), &format!("endpoint-{number}"), true)?);
     }
     figures.add("angelia: 10,000 endpoints, MB", daemon.memory()?);
     Ok(())

@@ -75,12 +75,7 @@ fn main() -> Result<()> {
     let mut bridge = Bridge::start(&place)?;
     let mut ours = Acp::ours(&place)?;
     let mut theirs = Acp::claude_agent_acp(&place)?;
-    let names = [
-        "pipe, directly",
-        "angelia bridge",
-        "angelia acp",
-        "claude-agent-acp",
-    ];
+    let names = ["pipe, directly", "angelia bridge", "angelia acp", "claude-agent-acp"];
     let mut found = <[Found; 4]>::default();
     for number in 0..=rounds {
         let ways: [&mut dyn Way; 4] = [&mut direct, &mut bridge, &mut ours, &mut theirs];
@@ -109,12 +104,7 @@ fn main() -> Result<()> {
         let first = ms(one.first.median());
         report.at_most(&format!("{name}, first delta p50"), first, 0.2, "ms");
         let times = one.rate() / adapter.rate();
-        report.at_least(
-            &format!("{name}, events/s by the adapter's"),
-            times,
-            6.0,
-            "×",
-        );
+        report.at_least(&format!("{name}, events/s by the adapter's"), times, 6.0, "×");
         report.at_most(&format!("{name}, memory"), one.memory, 15.0, "MB");
     }
     report.print_goals();

@@ -43,11 +43,7 @@ fn timed(peer: &mut Peer, request: &Value, look: impl Fn(&[u8]) -> Result<Line>)
             Line::Other => {}
         }
     }
-    Ok(Timing {
-        first: first.context("the turn had no text")?,
-        end: begun.elapsed(),
-        deltas,
-    })
+    Ok(Timing { first: first.context("the turn had no text")?, end: begun.elapsed(), deltas })
 }
 
 fn has(line: &[u8], sign: &str) -> bool {
@@ -63,16 +59,10 @@ fn angelia(place: &Place, name: &str) -> Result<Command> {
 }
 
 /// Somebody else's, in the environment of the agent program.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what is compared is started here"
-)]
+#[expect(clippy::disallowed_methods, reason = "what is compared is started here")]
 fn program(place: &Place, program: &Path) -> Command {
     let mut command = Command::new(program);
-    command
-        .env_clear()
-        .envs(place.environment())
-        .current_dir(place.work());
+    command.env_clear().envs(place.environment()).current_dir(place.work());
     command
 }
 
@@ -128,11 +118,7 @@ pub(crate) struct Bridge {
 
 impl Bridge {
     pub(crate) fn start(place: &Place) -> Result<Self> {
-        let flags = [
-            "--native-stream",
-            "--native-assistant-delta",
-            "--assistant-delta",
-        ];
+        let flags = ["--native-stream", "--native-assistant-delta", "--assistant-delta"];
         let peer = Peer::start(angelia(place, "bridge")?.args(flags))?;
         Ok(Self { peer, asked: 0 })
     }
@@ -177,8 +163,7 @@ impl Acp {
         let script = "target/npm/acp-agents/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js";
         let script = programs::workspace().join(script);
         let mut node = program(place, Path::new("node"));
-        node.arg(script)
-            .env("CLAUDE_CODE_EXECUTABLE", &place.program);
+        node.arg(script).env("CLAUDE_CODE_EXECUTABLE", &place.program);
         let peer = Peer::start(&mut node)?;
         Self::open(peer, &place.work())
     }
@@ -192,11 +177,7 @@ impl Acp {
         let opened = peer.until(r#""id":1"#)?;
         let session = opened["result"]["sessionId"].as_str();
         let session = session.with_context(|| format!("no session: {opened}"))?;
-        Ok(Self {
-            peer,
-            session: session.to_owned(),
-            asked: 1,
-        })
+        Ok(Self { peer, session: session.to_owned(), asked: 1 })
     }
 }
 
@@ -211,11 +192,8 @@ impl Way for Acp {
                 return Ok(Line::Delta);
             }
             let is_end = has(line, r#""stopReason""#);
-            let is_good = if is_end {
-                has(line, r#""end_turn""#)
-            } else {
-                !has(line, r#""error":"#)
-            };
+            let is_good =
+                if is_end { has(line, r#""end_turn""#) } else { !has(line, r#""error":"#) };
             ensure!(is_good, "{}", String::from_utf8_lossy(line));
             Ok(if is_end { Line::End } else { Line::Other })
         })

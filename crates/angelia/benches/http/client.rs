@@ -88,9 +88,7 @@ impl Client {
         ensure!(status == 200 && length.is_none(), "{status}: {}", said());
         let (mut first, mut end, mut deltas) = (None, None, 0);
         while self.chunk()? {
-            let found: usize = (texts.iter())
-                .map(|text| text.find_iter(&self.body).count())
-                .sum();
+            let found: usize = (texts.iter()).map(|text| text.find_iter(&self.body).count()).sum();
             if found > 0 && first.is_none() {
                 first = Some(begun.elapsed());
             }
@@ -148,10 +146,7 @@ impl Client {
 
     fn next_line(&mut self) -> Result<&str> {
         self.line.clear();
-        ensure!(
-            self.output.read_line(&mut self.line)? > 0,
-            "the server closed the connection"
-        );
+        ensure!(self.output.read_line(&mut self.line)? > 0, "the server closed the connection");
         Ok(self.line.trim_end())
     }
 }

@@ -40,11 +40,7 @@ impl Daemon {
         let mut command = place.angelia(PROGRAM, "daemon", &config)?;
         let home = place.angelia_home("daemon");
         let log = fs::File::create(home.join("serve.log"))?;
-        command
-            .arg("serve")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
+        command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let mut this = Self {
             running: Running::start(&mut command)?,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -53,10 +49,7 @@ impl Daemon {
         let begun = Instant::now();
         while !this.answers(&home) {
             if begun.elapsed() > READY || this.running.has_ended()? {
-                bail!(
-                    "the daemon did not start: {}",
-                    fs::read_to_string(home.join("serve.log"))?
-                );
+                bail!("the daemon did not start: {}", fs::read_to_string(home.join("serve.log"))?);
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -72,9 +65,7 @@ impl Daemon {
             return false;
         };
         (self.address, self.token) = (address, token.trim().to_owned());
-        let asked = self
-            .client()
-            .and_then(|mut client| client.ask("GET", "/healthz", ""));
+        let asked = self.client().and_then(|mut client| client.ask("GET", "/healthz", ""));
         asked.is_ok_and(|status| status == 200)
     }
 

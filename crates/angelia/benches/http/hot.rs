@@ -46,12 +46,7 @@ impl Stage {
         let place = Place::new(program, base_url)?;
         let direct = Direct::start(&place.program, &place.environment(), &place.work())?;
         let daemon = Daemon::start(&place)?;
-        Ok(Self {
-            direct,
-            client: daemon.client()?,
-            _daemon: daemon,
-            _place: place,
-        })
+        Ok(Self { direct, client: daemon.client()?, _daemon: daemon, _place: place })
     }
 
     fn turns(&mut self, count: u32, pause: Duration, found: &mut Found) -> Result<()> {

@@ -39,10 +39,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "what is compared is started here"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "what is compared is started here")]
     fn start(model: &ModelServer) -> Result<Option<Self>> {
         let program = programs::workspace().join("target/bench-python/litellm/bin/litellm");
         if !program.is_file() {
@@ -73,12 +70,8 @@ impl Proxy {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        let mut this = Self {
-            running: Running::start(&mut command)?,
-            address,
-            ready: Duration::ZERO,
-            home,
-        };
+        let mut this =
+            Self { running: Running::start(&mut command)?, address, ready: Duration::ZERO, home };
         while !this.answers() {
             if begun.elapsed() > READY || this.running.has_ended()? {
                 let log = this.home.root().join("litellm.log");
@@ -128,14 +121,8 @@ pub(crate) fn measure(rounds: u32) -> Result<()> {
         "angelia serve, instant agent, /v1/messages",
         "LiteLLM proxy, instant model, /v1/messages",
     ];
-    report::table(
-        "beside LiteLLM: first text",
-        &[(we, &our_first), (they, &their_first)],
-    );
-    report::table(
-        "beside LiteLLM: whole turn",
-        &[(we, &our_end), (they, &their_end)],
-    );
+    report::table("beside LiteLLM: first text", &[(we, &our_first), (they, &their_first)]);
+    report::table("beside LiteLLM: whole turn", &[(we, &our_end), (they, &their_end)]);
     report::line(&format!(
         "LiteLLM was ready after {:.1} s and holds {:.0} MB; angelia holds {:.0} MB",
         proxy.ready.as_secs_f64(),

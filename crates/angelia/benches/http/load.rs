@@ -60,11 +60,7 @@ fn at_once(
 fn whole_turns(daemon: &Daemon) -> Result<f64> {
     at_once(daemon, TURN_CLIENTS, |client, number| {
         let turn = client.turn(PROFILE, &format!("turns-{number}"), "WORDS:20")?;
-        ensure!(
-            turn.deltas >= 20,
-            "a turn lost text: {} deltas",
-            turn.deltas
-        );
+        ensure!(turn.deltas >= 20, "a turn lost text: {} deltas", turn.deltas);
         Ok(1)
     })
 }

@@ -8,13 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{Timing, direct::Pipes};
 
-const FLAGS: [&str; 5] = [
-    "app-server",
-    "-c",
-    "thread_unload_delay_secs=0",
-    "-c",
-    "features.plugins=false",
-];
+const FLAGS: [&str; 5] =
+    ["app-server", "-c", "thread_unload_delay_secs=0", "-c", "features.plugins=false"];
 
 /// A running app-server; killed when dropped.
 pub(crate) struct AppServer {
@@ -48,9 +43,7 @@ impl AppServer {
             "approvalPolicy": "untrusted", "config": config});
         let answer = self.call("thread/start", &params)?;
         let id = answer["result"]["thread"]["id"].as_str();
-        Ok(id
-            .with_context(|| format!("no thread: {answer}"))?
-            .to_owned())
+        Ok(id.with_context(|| format!("no thread: {answer}"))?.to_owned())
     }
 
     pub(crate) fn turn(&mut self, thread: &str, prompt: &str) -> Result<Timing> {
@@ -71,10 +64,7 @@ impl AppServer {
         self.pipes.read_until(br#""item/agentMessage/delta""#)?;
         let first = begun.elapsed();
         self.pipes.read_until(br#""turn/completed""#)?;
-        Ok(Timing {
-            first,
-            end: begun.elapsed(),
-        })
+        Ok(Timing { first, end: begun.elapsed() })
     }
 
     fn send(&mut self, method: &str, params: &Value) -> Result<u64> {
@@ -87,9 +77,7 @@ impl AppServer {
 
     fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
         let id = self.send(method, params)?;
-        let line = self
-            .pipes
-            .read_until(format!("{{\"id\":{id},").as_bytes())?;
+        let line = self.pipes.read_until(format!("{{\"id\":{id},").as_bytes())?;
         Ok(serde_json::from_slice(line)?)
     }
 }

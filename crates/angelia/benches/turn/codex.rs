@@ -94,12 +94,7 @@ impl Stage {
         spec.env.insert(KEY.into(), "dummy".into());
         let local = Local::start_with(&place, spec)?;
         let ours = Ours::start(local, daemon, REFILL)?;
-        let mut this = Self {
-            direct,
-            thread,
-            ours,
-            place,
-        };
+        let mut this = Self { direct, thread, ours, place };
         // Whatever happens only once happens now.
         PLAN.hot_turns(&mut this, &mut Found::default())?;
         sleep(REFILL);
@@ -149,9 +144,7 @@ fn servers_of(parent: u32) -> Result<usize> {
         let words = stat.rsplit_once(") ").map(|(_, rest)| rest);
         let is_child = words.and_then(|rest| rest.split(' ').nth(1)) == Some(parent.as_str());
         let line = fs::read(folder.join("cmdline")).unwrap_or_default();
-        let is_server = line
-            .split(|byte| *byte == 0)
-            .any(|word| word == b"app-server");
+        let is_server = line.split(|byte| *byte == 0).any(|word| word == b"app-server");
         count += usize::from(is_child && is_server);
     }
     Ok(count)
@@ -174,46 +167,23 @@ fn tell(report: &mut Report, found: &Found, processes: usize) {
         &format!("real: Codex {version}, first text delta"),
         &[
             ("(a)   hot thread, directly", &found.hot),
-            (
-                "(b)   hot session, engine in this process",
-                &found.local.hot,
-            ),
-            (
-                "(b)   hot session, angelia serve over its socket",
-                &found.daemon.hot,
-            ),
-            (
-                "(a')  thread that was started before, directly",
-                &found.started,
-            ),
+            ("(b)   hot session, engine in this process", &found.local.hot),
+            ("(b)   hot session, angelia serve over its socket", &found.daemon.hot),
+            ("(a')  thread that was started before, directly", &found.started),
             ("(a'') thread that is started for it, directly", &found.new),
-            (
-                "(c)   new session, engine in this process",
-                &found.local.new,
-            ),
-            (
-                "(c)   new session, angelia serve over its socket",
-                &found.daemon.new,
-            ),
+            ("(c)   new session, engine in this process", &found.local.new),
+            ("(c)   new session, angelia serve over its socket", &found.daemon.new),
         ],
     );
     report::table(
         &format!("real: Codex {version}, end of the turn"),
         &[
             ("(a)   hot thread, directly", &found.hot_end),
-            (
-                "(b)   hot session, engine in this process",
-                &found.local.hot_end,
-            ),
-            (
-                "(b)   hot session, angelia serve over its socket",
-                &found.daemon.hot_end,
-            ),
+            ("(b)   hot session, engine in this process", &found.local.hot_end),
+            ("(b)   hot session, angelia serve over its socket", &found.daemon.hot_end),
         ],
     );
-    report::line(&format!(
-        "{SESSIONS} sessions and more: {processes} app-server"
-    ));
+    report::line(&format!("{SESSIONS} sessions and more: {processes} app-server"));
     let ways = [("engine", &found.local), ("socket", &found.daemon)];
     for (way, Way { hot, hot_end, new }) in ways {
         for (what, ours, directly) in [("first", hot, &found.hot), ("end", hot_end, &found.hot_end)]
@@ -227,10 +197,5 @@ fn tell(report: &mut Report, found: &Found, processes: usize) {
         report.at_most(&what, ms(new.median()), limit, "ms");
     }
     let processes = u32::try_from(processes).unwrap_or(u32::MAX);
-    report.at_most(
-        "codex, processes of one profile",
-        f64::from(processes),
-        1.0,
-        "",
-    );
+    report.at_most("codex, processes of one profile", f64::from(processes), 1.0, "");
 }

@@ -37,23 +37,13 @@ impl Daemon {
         let home = place.angelia_home("daemon");
         let log = fs::File::create(home.join("serve.log"))?;
         let socket = home.join("run/angelia.sock");
-        command
-            .arg("serve")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
+        command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let begun = Instant::now();
-        let mut this = Self {
-            running: Running::start(&mut command)?,
-            socket,
-            ready: Duration::ZERO,
-        };
+        let mut this =
+            Self { running: Running::start(&mut command)?, socket, ready: Duration::ZERO };
         while !answers(&this.socket) {
             if begun.elapsed() > READY || this.running.has_ended()? {
-                bail!(
-                    "the daemon did not start: {}",
-                    fs::read_to_string(home.join("serve.log"))?
-                );
+                bail!("the daemon did not start: {}", fs::read_to_string(home.join("serve.log"))?);
             }
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -71,7 +61,5 @@ impl Daemon {
 }
 
 fn answers(socket: &Path) -> bool {
-    Client::connect(socket)
-        .and_then(|mut client| client.is_healthy())
-        .unwrap_or(false)
+    Client::connect(socket).and_then(|mut client| client.is_healthy()).unwrap_or(false)
 }

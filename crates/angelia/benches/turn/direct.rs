@@ -29,10 +29,7 @@ pub(crate) struct Pipes {
 }
 
 impl Pipes {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "driving a program directly is the purpose"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "driving a program directly is the purpose")]
     pub(crate) fn open(
         program: &Path,
         arguments: &[&str],
@@ -52,12 +49,7 @@ impl Pipes {
         let input = child.stdin.take().context("no stdin")?;
         let output = child.stdout.take().context("no stdout")?;
         let output = BufReader::with_capacity(1 << 16, output);
-        Ok(Self {
-            child,
-            input,
-            output,
-            line: Vec::new(),
-        })
+        Ok(Self { child, input, output, line: Vec::new() })
     }
 
     pub(crate) fn write(&mut self, message: &serde_json::Value) -> Result<()> {
@@ -134,10 +126,7 @@ impl Direct {
         self.0.read_until(br#""type":"text_delta""#)?;
         let first = begun.elapsed();
         self.0.read_until(br#""type":"result""#)?;
-        Ok(Timing {
-            first,
-            end: begun.elapsed(),
-        })
+        Ok(Timing { first, end: begun.elapsed() })
     }
 }
 

@@ -58,21 +58,11 @@ impl Stage {
             let daemon = Daemon::start(&place, 0)?;
             let mut client = daemon.client()?;
             let session = client.create_session()?;
-            Some(Served {
-                client,
-                session,
-                daemon,
-            })
+            Some(Served { client, session, daemon })
         } else {
             None
         };
-        Ok(Self {
-            direct,
-            local,
-            session,
-            served,
-            _place: place,
-        })
+        Ok(Self { direct, local, session, served, _place: place })
     }
 
     fn short_turns(&mut self, found: &mut [Found; 4]) -> Result<()> {
@@ -110,9 +100,7 @@ impl Stage {
             if let Some(served) = &mut self.served {
                 let pid = served.daemon.pid();
                 let before = processor::time_of(pid)?;
-                daemon
-                    .long
-                    .add(served.client.turn(&served.session, &prompt)?.end);
+                daemon.long.add(served.client.turn(&served.session, &prompt)?.end);
                 daemon.add(DELTAS, before, processor::time_of(pid)?);
             }
         }
@@ -155,21 +143,14 @@ pub(crate) fn measure(report: &mut Report, rounds: u32, with_daemon: bool) -> Re
     }
     let [direct, one, many, daemon] = &found;
 
-    let names = [
-        "pipe, directly",
-        "engine in this process",
-        "angelia serve, over its socket",
-    ];
+    let names = ["pipe, directly", "engine in this process", "angelia serve, over its socket"];
     let [pipe, engine, socket] = names;
     let rows = |pick: fn(&Found) -> &Series| {
         let mut rows = vec![(pipe, pick(direct)), (engine, pick(one))];
         rows.extend(with_daemon.then(|| (socket, pick(daemon))));
         rows
     };
-    report::table(
-        "fake: first delta of a 20-delta turn",
-        &rows(|found| &found.first),
-    );
+    report::table("fake: first delta of a 20-delta turn", &rows(|found| &found.first));
     report::table("fake: whole 20-delta turn", &rows(|found| &found.end));
     let mut long = rows(|found| &found.long);
     long.insert(2, ("engine in this process, 8 viewers", &many.long));
@@ -182,40 +163,15 @@ pub(crate) fn measure(report: &mut Report, rounds: u32, with_daemon: bool) -> Re
         report::line(&daemon.throughput("angelia serve: engine, log, 1 viewer by HTTP"));
     }
 
-    report.at_most(
-        "fake, engine, first delta p50",
-        ms(one.first.median()),
-        0.3,
-        "ms",
-    );
-    report.at_most(
-        "fake, engine, first delta p99",
-        ms(one.first.p99()),
-        1.0,
-        "ms",
-    );
+    report.at_most("fake, engine, first delta p50", ms(one.first.median()), 0.3, "ms");
+    report.at_most("fake, engine, first delta p99", ms(one.first.p99()), 1.0, "ms");
     for (name, found) in [("1 viewer", one), ("8 viewers", many)] {
         let rate = found.rate_per_core() / 1e3;
-        report.at_least(
-            &format!("fake, engine, {name}"),
-            rate,
-            300.0,
-            "k events/s per core",
-        );
-        report.at_most(
-            &format!("fake, engine, {name}"),
-            us(found.cost()),
-            3.0,
-            "µs per delta",
-        );
+        report.at_least(&format!("fake, engine, {name}"), rate, 300.0, "k events/s per core");
+        report.at_most(&format!("fake, engine, {name}"), us(found.cost()), 3.0, "µs per delta");
     }
     if with_daemon {
-        report.at_most(
-            "fake, socket, first delta p99",
-            ms(daemon.first.p99()),
-            1.0,
-            "ms",
-        );
+        report.at_most("fake, socket, first delta p99", ms(daemon.first.p99()), 1.0, "ms");
         report.at_most("fake, socket", us(daemon.cost()), 3.0, "µs per delta");
     }
     Ok(())

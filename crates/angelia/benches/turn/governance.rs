@@ -72,10 +72,8 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
     }
 
     let [bare, plain, whole] = &found;
-    let picks: [(&str, Pick); 2] = [
-        ("first delta", |found| &found.first),
-        ("end", |found| &found.end),
-    ];
+    let picks: [(&str, Pick); 2] =
+        [("first delta", |found| &found.first), ("end", |found| &found.end)];
     for (what, pick) in picks {
         report::table(
             &format!("governance: {what} of a hot 20-delta turn"),

@@ -33,12 +33,7 @@ impl Client {
         let input = UnixStream::connect(socket)?;
         input.set_read_timeout(Some(LIMIT))?;
         let output = BufReader::with_capacity(1 << 16, input.try_clone()?);
-        Ok(Self {
-            input,
-            output,
-            line: String::new(),
-            body: Vec::new(),
-        })
+        Ok(Self { input, output, line: String::new(), body: Vec::new() })
     }
 
     pub(crate) fn is_healthy(&mut self) -> Result<bool> {
@@ -48,14 +43,11 @@ impl Client {
     pub(crate) fn create_session(&mut self) -> Result<String> {
         let session = self.ask("POST", "/api/sessions", Some(&json!({})))?;
         let id = session["id"].as_str();
-        Ok(id
-            .with_context(|| format!("no session: {session}"))?
-            .to_owned())
+        Ok(id.with_context(|| format!("no session: {session}"))?.to_owned())
     }
 
     pub(crate) fn delete_session(&mut self, session: &str) -> Result<()> {
-        self.ask("DELETE", &format!("/api/sessions/{session}"), None)
-            .map(drop)
+        self.ask("DELETE", &format!("/api/sessions/{session}"), None).map(drop)
     }
 
     pub(crate) fn turn(&mut self, session: &str, prompt: &str) -> Result<Timing> {
@@ -71,16 +63,11 @@ impl Client {
     ) -> Result<Timing> {
         let path = format!("/api/sessions/{session}/turns");
         let accepted = self.ask("POST", &path, Some(&json!({"input": prompt})))?;
-        let turn = accepted["turn_id"]
-            .as_str()
-            .or_else(|| accepted["id"].as_str());
+        let turn = accepted["turn_id"].as_str().or_else(|| accepted["id"].as_str());
         let turn = turn.with_context(|| format!("no turn: {accepted}"))?;
         self.send("GET", &format!("/api/turns/{turn}/events"), None)?;
         let (status, length) = self.head()?;
-        ensure!(
-            status == 200 && matches!(length, Length::Chunked),
-            "no events: {status}"
-        );
+        ensure!(status == 200 && matches!(length, Length::Chunked), "no events: {status}");
         let mut first = None;
         let mut end = None;
         // An event never spans two chunks: every chunk is one batch.
@@ -119,10 +106,7 @@ impl Client {
             Length::Chunked => bail!("{method} {path} was answered with a stream"),
         }
         if !(200..300).contains(&status) {
-            bail!(
-                "{method} {path}: {status} {}",
-                String::from_utf8_lossy(&self.body)
-            );
+            bail!("{method} {path}: {status} {}", String::from_utf8_lossy(&self.body));
         }
         Ok(serde_json::from_slice(&self.body).unwrap_or_default())
     }
@@ -138,11 +122,7 @@ impl Client {
     }
 
     fn head(&mut self) -> Result<(u16, Length)> {
-        let status = self
-            .next_line()?
-            .split(' ')
-            .nth(1)
-            .and_then(|word| word.parse().ok());
+        let status = self.next_line()?.split(' ').nth(1).and_then(|word| word.parse().ok());
         let status = status.context("no status line")?;
         let mut length = Length::Known(0);
         loop {
@@ -167,10 +147,7 @@ impl Client {
 
     fn next_line(&mut self) -> Result<&str> {
         self.line.clear();
-        ensure!(
-            self.output.read_line(&mut self.line)? > 0,
-            "the daemon closed the connection"
-        );
+        ensure!(self.output.read_line(&mut self.line)? > 0, "the daemon closed the connection");
         Ok(self.line.trim_end())
     }
 }

@@ -51,9 +51,7 @@ impl Local {
         spec.binary = Some(place.program.clone());
         spec.warm = warm;
         let variables = place.variables().into_iter();
-        spec.env = variables
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
+        spec.env = variables.map(|(name, value)| (name.into(), value.into())).collect();
         Self::start_with(place, spec)
     }
 
@@ -97,13 +95,7 @@ impl Local {
             }
         }
         drop(inside);
-        Ok(Self {
-            runtime,
-            engine,
-            store,
-            tasks,
-            spec,
-        })
+        Ok(Self { runtime, engine, store, tasks, spec })
     }
 
     pub(crate) fn create_session(&self) -> Result<SessionId> {
@@ -111,11 +103,7 @@ impl Local {
     }
 
     pub(crate) fn create_session_of(&self, spec: SessionSpec) -> Result<SessionId> {
-        let new = NewSession {
-            spec,
-            title: None,
-            name: None,
-        };
+        let new = NewSession { spec, title: None, name: None };
         Ok(self.runtime.block_on(self.engine.create_session(new))?.id)
     }
 
@@ -158,10 +146,7 @@ impl Local {
                     check_end(&last.kind)?;
                 }
             }
-            Ok(Timing {
-                first: first.context("the turn had no text")?,
-                end: begun.elapsed(),
-            })
+            Ok(Timing { first: first.context("the turn had no text")?, end: begun.elapsed() })
         })
     }
 

@@ -40,14 +40,7 @@ impl Ours {
         let mut client = daemon.client()?;
         let daemon_session = client.create_session()?;
         let local_session = local.create_session()?;
-        Ok(Self {
-            local,
-            local_session,
-            client,
-            daemon_session,
-            daemon,
-            refill,
-        })
+        Ok(Self { local, local_session, client, daemon_session, daemon, refill })
     }
 
     pub(crate) fn hot_local(&self, found: &mut Way) -> Result<()> {

@@ -71,11 +71,7 @@ impl Stage {
     }
 
     fn prewarmed(&self) -> Result<Direct> {
-        Direct::start(
-            &self.place.program,
-            &self.place.environment(),
-            &self.place.work(),
-        )
+        Direct::start(&self.place.program, &self.place.environment(), &self.place.work())
     }
 
     fn hot_direct(&mut self, found: &mut Found) -> Result<()> {
@@ -93,11 +89,8 @@ impl Stage {
     /// Everything is written at once: the fastest way to a first answer without preparation.
     fn cold(&mut self, found: &mut Found) -> Result<()> {
         let begun = Instant::now();
-        let mut process = Direct::spawn(
-            &self.place.program,
-            &self.place.environment(),
-            &self.place.work(),
-        )?;
+        let mut process =
+            Direct::spawn(&self.place.program, &self.place.environment(), &self.place.work())?;
         process.initialize()?;
         found.cold.add(process.turn_since(begun, PROMPT)?.first);
         Ok(())
@@ -128,16 +121,10 @@ fn tell(report: &mut Report, version: &str, found: &Found) {
         &[
             ("(a)  hot process, directly", &found.hot),
             ("(b)  hot session, engine in this process", &found.local.hot),
-            (
-                "(b)  hot session, angelia serve over its socket",
-                &found.daemon.hot,
-            ),
+            ("(b)  hot session, angelia serve over its socket", &found.daemon.hot),
             ("(a') pre-warmed process, directly", &found.warm),
             ("(c)  new session, engine in this process", &found.local.new),
-            (
-                "(c)  new session, angelia serve over its socket",
-                &found.daemon.new,
-            ),
+            ("(c)  new session, angelia serve over its socket", &found.daemon.new),
             ("(d)  cold start, directly", &found.cold),
         ],
     );
@@ -150,18 +137,8 @@ fn tell(report: &mut Report, version: &str, found: &Found) {
     ];
     for (way, our_hot, our_warm) in ways {
         let (b, c) = (ms(our_hot.median()), ms(our_warm.median()));
-        report.at_most(
-            &format!("{version}, {way}, b ≤ a + 1 ms"),
-            b,
-            hot + 1.0,
-            "ms",
-        );
-        report.at_most(
-            &format!("{version}, {way}, c ≤ 1.05 × a'"),
-            c,
-            1.05 * warm,
-            "ms",
-        );
+        report.at_most(&format!("{version}, {way}, b ≤ a + 1 ms"), b, hot + 1.0, "ms");
+        report.at_most(&format!("{version}, {way}, c ≤ 1.05 × a'"), c, 1.05 * warm, "ms");
         // No pool is faster than the process in it.
         let possible = cold / warm;
         let what = format!("{version}, {way}, d / c (d / a' is {possible:.2})");

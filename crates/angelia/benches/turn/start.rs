@@ -53,22 +53,10 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
             ("`angelia serve`, until /healthz answers, used home", &again),
         ],
     );
-    report::line(&format!(
-        "idle daemon without agents: {memory:.1} MB resident"
-    ));
+    report::line(&format!("idle daemon without agents: {memory:.1} MB resident"));
     report.at_most("`angelia --version`, p50", ms(version.median()), 10.0, "ms");
-    report.at_most(
-        "`angelia serve` ready, p50, new home",
-        ms(ready.median()),
-        50.0,
-        "ms",
-    );
-    report.at_most(
-        "`angelia serve` ready, p50, used home",
-        ms(again.median()),
-        50.0,
-        "ms",
-    );
+    report.at_most("`angelia serve` ready, p50, new home", ms(ready.median()), 50.0, "ms");
+    report.at_most("`angelia serve` ready, p50, used home", ms(again.median()), 50.0, "ms");
     report.at_most("idle daemon", memory, 15.0, "MB");
     Ok(())
 }
@@ -76,11 +64,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
 #[expect(clippy::disallowed_methods, reason = "starting it is what is measured")]
 fn run(place: &Place, program: &str, arguments: &[&str]) -> Result<Duration> {
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(place.bare_environment())
-        .stdout(Stdio::null());
+    command.args(arguments).env_clear().envs(place.bare_environment()).stdout(Stdio::null());
     let begun = Instant::now();
     let status = command.status()?;
     let took = begun.elapsed();

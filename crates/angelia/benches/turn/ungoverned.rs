@@ -47,27 +47,17 @@ impl Ungoverned {
             revision: 0,
         };
         let executors = local.engine.executors();
-        let executor = executors
-            .iter()
-            .find(|executor| executor.name() == &*record.spec.executor);
+        let executor = executors.iter().find(|executor| executor.name() == &*record.spec.executor);
         let executor = executor.context("no such executor")?;
         let (lease, agent) = local.runtime.block_on(async {
             local.store.create_session(&record).await?;
             let lease = local.store.acquire(record.id).await?;
-            let opening = Opening {
-                session: record.id,
-                spec: &record.spec,
-                native: None,
-            };
+            let opening = Opening { session: record.id, spec: &record.spec, native: None };
             let agent = executor.open(opening).await?;
             anyhow::Ok((lease, agent))
         })?;
         let (turns, mut waiting) = mpsc::channel::<(Turn, mpsc::Sender<Batch>)>(1);
-        let mut driver = Driver {
-            store: Arc::clone(&local.store),
-            lease,
-            agent,
-        };
+        let mut driver = Driver { store: Arc::clone(&local.store), lease, agent };
         let inside = local.runtime.enter();
         local.tasks.spawn_until_stopped(async move {
             while let Some((turn, viewer)) = waiting.recv().await {
@@ -78,10 +68,7 @@ impl Ungoverned {
             }
         });
         drop(inside);
-        Ok(Self {
-            session: record.id,
-            turns,
-        })
+        Ok(Self { session: record.id, turns })
     }
 
     pub(crate) fn turn(&self, local: &Local, prompt: &str) -> Result<Timing> {
@@ -106,10 +93,7 @@ impl Ungoverned {
                     check_end(&last.kind)?;
                 }
             }
-            Ok(Timing {
-                first: first.context("the turn had no text")?,
-                end: begun.elapsed(),
-            })
+            Ok(Timing { first: first.context("the turn had no text")?, end: begun.elapsed() })
         })
     }
 }
@@ -133,11 +117,8 @@ impl Driver {
         self.store.create_turn(&self.lease, &record).await?.await?;
         let (events, mut batches) = mpsc::channel(16);
         let (_control, control) = mpsc::channel(1);
-        let io = TurnIo {
-            events: EventSender::new(events),
-            control,
-            cancel: CancellationToken::new(),
-        };
+        let io =
+            TurnIo { events: EventSender::new(events), control, cancel: CancellationToken::new() };
         let mut seen = Seen {
             turn,
             store: &*self.store,

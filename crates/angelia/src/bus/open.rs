@@ -67,10 +67,7 @@ pub(crate) async fn open(app: &App, tasks: &Tasks, alone: bool) -> Result<OpenBu
     let socket = if settings.hermes_socket {
         let socket = socket(app)?;
         let run = socket.with_file_name("run");
-        let made = fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&run);
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&run);
         made.map_err(|error| {
             CommandError::internal(format!("cannot make {}: {error}", run.display()))
         })?;
@@ -93,12 +90,7 @@ pub(crate) async fn open(app: &App, tasks: &Tasks, alone: bool) -> Result<OpenBu
         limits: DoorLimits::default(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    Ok(OpenBus {
-        bus,
-        door,
-        bound,
-        pid_files,
-    })
+    Ok(OpenBus { bus, door, bound, pid_files })
 }
 
 fn take(path: &Path) -> Result<PidFile, CommandError> {
@@ -177,10 +169,7 @@ impl OpenBus {
             tracing::info!("the bus listens on {}", bound.path().display());
             listener::serve(bound, self.door);
         }
-        RunningBus {
-            bus: self.bus,
-            _pid_files: self.pid_files,
-        }
+        RunningBus { bus: self.bus, _pid_files: self.pid_files }
     }
 }
 

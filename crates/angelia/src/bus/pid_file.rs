@@ -44,10 +44,7 @@ pub(crate) fn take(path: &Path) -> io::Result<Taken> {
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", std::process::id())?;
-        return Ok(Taken::Ours(PidFile {
-            file,
-            path: path.to_path_buf(),
-        }));
+        return Ok(Taken::Ours(PidFile { file, path: path.to_path_buf() }));
     }
 }
 

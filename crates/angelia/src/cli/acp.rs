@@ -68,11 +68,7 @@ pub(crate) async fn run(app: &Arc<App>, args: AcpArgs) -> Result<Exit, CommandEr
         // Whoever asks twice does not want to wait.
         _wish = wishes.next() => {}
     }
-    Ok(if asked_to_go {
-        Exit::Interrupted
-    } else {
-        Exit::Done
-    })
+    Ok(if asked_to_go { Exit::Interrupted } else { Exit::Done })
 }
 
 fn models() -> Vec<ExecutorModels> {
@@ -80,9 +76,7 @@ fn models() -> Vec<ExecutorModels> {
     kinds
         .map(|kind| ExecutorModels {
             executor: kind.name.into(),
-            models: (kind.model_ids.listed.iter())
-                .map(|model| Arc::from(*model))
-                .collect(),
+            models: (kind.model_ids.listed.iter()).map(|model| Arc::from(*model)).collect(),
         })
         .collect()
 }

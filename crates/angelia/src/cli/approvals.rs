@@ -35,12 +35,9 @@ pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exi
             let records = Local::start(app, "show", false).await?;
             return print::bytes(&list(&*records.store, &args, all).await?);
         }
-        ApprovalsCommand::Approve {
-            id,
-            session,
-            note,
-            answers,
-        } => (id, Wish::allow(session, note, answers)),
+        ApprovalsCommand::Approve { id, session, note, answers } => {
+            (id, Wish::allow(session, note, answers))
+        }
         ApprovalsCommand::Deny { id, stop, note } => (id, Wish::refuse(stop, note)),
     };
     let id = parse(&id)?;
@@ -72,11 +69,7 @@ async fn decide(
     };
     match daemon.decide(id, &decision).await {
         Ok(()) => {
-            let done = if decision.verdict.allows() {
-                "approved"
-            } else {
-                "denied"
-            };
+            let done = if decision.verdict.allows() { "approved" } else { "denied" };
             Ok(format!("{done}: {}", plain(&record.approval.title)))
         }
         // Somebody was faster, or the daemon does not run this turn; the record knows.
@@ -91,10 +84,7 @@ async fn decide(
 async fn find(store: &dyn Store, id: ApprovalId) -> Result<ApprovalRecord, CommandError> {
     // A page that begins with it.
     let next = id.as_uuid().as_u128().checked_add(1);
-    let page = Page {
-        limit: 1,
-        before: next.map(Uuid::from_u128),
-    };
+    let page = Page { limit: 1, before: next.map(Uuid::from_u128) };
     let found = store.approvals(Approvals::All, page).await?;
     let found = found.into_iter().find(|record| record.approval.id == id);
     found.ok_or_else(|| {
@@ -126,11 +116,7 @@ fn elsewhere() -> CommandError {
 }
 
 async fn list(store: &dyn Store, args: &ListArgs, all: bool) -> Result<Vec<u8>, CommandError> {
-    let which = if all {
-        Approvals::All
-    } else {
-        Approvals::Pending
-    };
+    let which = if all { Approvals::All } else { Approvals::Pending };
     let mut out = Vec::new();
     for record in store.approvals(which, Page::first(args.limit)).await? {
         if args.json {
@@ -178,11 +164,7 @@ fn show(record: &ApprovalRecord, out: &mut Vec<u8>) {
 
 fn show_question(number: usize, question: &Question, out: &mut Vec<u8>) {
     let text = plain(&question.text);
-    let several = if question.multiple {
-        " (one or several)"
-    } else {
-        ""
-    };
+    let several = if question.multiple { " (one or several)" } else { "" };
     let _infallible = writeln!(out, "    {number}. {text}{several}");
     for (index, option) in question.options.iter().enumerate() {
         let (label, description) = (plain(&option.label), plain(&option.description));

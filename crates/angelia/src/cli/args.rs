@@ -6,12 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// One dependable local service in front of the coding agents you are already logged in to.
 #[derive(Debug, Parser)]
-#[command(
-    name = "angelia",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "angelia", version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     /// Read this file instead of `$ANGELIA_HOME/config.yaml`.
     #[arg(long, global = true, value_name = "FILE")]

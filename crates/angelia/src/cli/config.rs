@@ -43,9 +43,7 @@ fn init(environment: &Environment, file: Option<&Path>, force: bool) -> Result<E
     } else {
         options.create_new(true);
     }
-    let written = options
-        .open(&path)
-        .and_then(|mut out| out.write_all(initial_file().as_bytes()));
+    let written = options.open(&path).and_then(|mut out| out.write_all(initial_file().as_bytes()));
     match written {
         Ok(()) => print::line(&format!("wrote {}", path.display())),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

@@ -31,11 +31,7 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
     let mut findings = vec![Finding {
         what: "angelia".to_owned(),
         ok: true,
-        detail: format!(
-            "{}, home {}",
-            env!("CARGO_PKG_VERSION"),
-            app.home.dir().display()
-        ),
+        detail: format!("{}, home {}", env!("CARGO_PKG_VERSION"), app.home.dir().display()),
         hint: None,
     }];
     for warning in app.config.warnings() {
@@ -104,11 +100,7 @@ fn specs_for(app: &App, executor: &str) -> Vec<SessionSpec> {
 
 async fn daemon(app: &Arc<App>) -> Finding {
     let running = run::Place::daemon(app).await.is_some();
-    let detail = if running {
-        "running, used by every command"
-    } else {
-        "not running"
-    };
+    let detail = if running { "running, used by every command" } else { "not running" };
     Finding {
         what: "daemon".to_owned(),
         ok: true,
@@ -127,11 +119,7 @@ fn agent(executor: &dyn Executor, health: &Health) -> Finding {
     };
     let detail = match &health.installed {
         Some(installed) => {
-            format!(
-                "{} at {}, {login}",
-                installed.version,
-                installed.path.display()
-            )
+            format!("{} at {}, {login}", installed.version, installed.path.display())
         }
         None => "not installed".to_owned(),
     };
@@ -141,12 +129,7 @@ fn agent(executor: &dyn Executor, health: &Health) -> Finding {
         Some(hint) => format!("{}; {hint}", failure.message),
         None => failure.message.to_string(),
     });
-    Finding {
-        what: executor.name().to_owned(),
-        ok,
-        detail,
-        hint,
-    }
+    Finding { what: executor.name().to_owned(), ok, detail, hint }
 }
 
 fn report(findings: &[Finding], ready: bool) -> String {

@@ -55,11 +55,7 @@ pub(crate) struct CommandError {
 
 impl CommandError {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            message: message.into(),
-            hint: None,
-        }
+        Self { exit, message: message.into(), hint: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {

@@ -38,12 +38,7 @@ pub(crate) fn run(
     };
     match command {
         KeysCommand::List { json } => list(&config, *json),
-        KeysCommand::Add {
-            name,
-            profiles,
-            agent_mode,
-            max_cost_usd_per_day,
-        } => {
+        KeysCommand::Add { name, profiles, agent_mode, max_cost_usd_per_day } => {
             not_an_agent(environment, "change who may call")?;
             let wish = Wish {
                 name,
@@ -90,10 +85,7 @@ fn add(config: &Config, file: &File<'_>, wish: &Wish<'_>) -> Result<Exit, Comman
     }
     let key = format!("angelia-{}", new_token());
     let hash = KeyHash(Sha256::digest(key.as_bytes()).into());
-    let mut item = vec![
-        format!("name: {}", wish.name),
-        format!("sha256: \"{}\"", hash.hex()),
-    ];
+    let mut item = vec![format!("name: {}", wish.name), format!("sha256: \"{}\"", hash.hex())];
     if !wish.profiles.is_empty() {
         let quoted = wish.profiles.iter().map(|name| format!("{name:?}"));
         let quoted: Vec<String> = quoted.collect();
@@ -112,16 +104,11 @@ fn add(config: &Config, file: &File<'_>, wish: &Wish<'_>) -> Result<Exit, Comman
             "write the file with `http:` and `keys:` on lines of their own; the key would be\n  - {by_hand}"
         ))
     })?;
-    file.write(&changed, |config| {
-        named(config, wish.name).is_some_and(|key| key.sha256 == hash)
-    })?;
+    file.write(&changed, |config| named(config, wish.name).is_some_and(|key| key.sha256 == hash))?;
     if wish.agent_mode && !config.http().agent_mode {
         print::note("agents that act on this machine stay closed until `http.agent_mode: true`");
     }
-    print::note(&format!(
-        "the key `{}`, shown this once; {SOON}:",
-        wish.name
-    ));
+    print::note(&format!("the key `{}`, shown this once; {SOON}:", wish.name));
     print::line(&key)
 }
 
@@ -168,9 +155,7 @@ fn list(config: &Config, json: bool) -> Result<Exit, CommandError> {
             (true, false) => "agents too, once http.agent_mode allows it",
             (false, _) => "models only",
         };
-        let ceiling = row
-            .max_cost_usd_per_day
-            .map(|limit| format!(", at most ${limit} a day"));
+        let ceiling = row.max_cost_usd_per_day.map(|limit| format!(", at most ${limit} a day"));
         let ceiling = ceiling.unwrap_or_default();
         out.extend(format!("{}  {profiles}; {agents}{ceiling}\n", key.name).bytes());
     }
@@ -208,9 +193,7 @@ impl File<'_> {
         if self.explicit.is_none() {
             self.home.prepare()?;
         }
-        let draft = self
-            .path
-            .with_extension(format!("yaml.{}", std::process::id()));
+        let draft = self.path.with_extension(format!("yaml.{}", std::process::id()));
         let written = write_new(&draft, text, &self.path);
         let checked = written
             .map_err(|error| self.failed("write", &error))
@@ -245,11 +228,7 @@ fn write_new(draft: &Path, text: &str, old: &Path) -> io::Result<()> {
         Ok(old) => old.permissions().mode() & 0o777,
         Err(_none) => 0o600,
     };
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(draft)?;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(draft)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

@@ -51,21 +51,16 @@ pub(crate) fn main() -> ExitCode {
     if args.next().as_deref() == Some(angelia_executors::parrot::SUBCOMMAND) {
         return angelia_executors::parrot::main(args).into();
     }
-    if let Some(ended) = notify::by_name(
-        called_as().as_deref(),
-        std::env::args_os().skip(1).collect(),
-    ) {
+    if let Some(ended) =
+        notify::by_name(called_as().as_deref(), std::env::args_os().skip(1).collect())
+    {
         return ended;
     }
     let cli = match Cli::try_parse_from(as_typed()) {
         Ok(cli) => cli,
         Err(error) => {
             // `--help` and `--version` come this way too, and are no failures.
-            let exit = if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Done
-            };
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             let _closed = error.print();
             return exit.into();
         }
@@ -81,18 +76,14 @@ pub(crate) fn main() -> ExitCode {
 
 /// Other names of this program, and the commands they stand for. Names that only send are with
 /// [`notify`].
-const NAMES: [(&str, &[&str]); 2] = [
-    ("hermes-busd", &["bus"]),
-    ("hermes-bus-server", &["bus", "run"]),
-];
+const NAMES: [(&str, &[&str]); 2] =
+    [("hermes-busd", &["bus"]), ("hermes-bus-server", &["bus", "run"])];
 
 /// What was typed, as if it had been typed after `angelia`.
 fn as_typed() -> Vec<OsString> {
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let name = called_as();
-    let stands_for = NAMES
-        .iter()
-        .find(|(other, _)| name.as_deref() == Some(*other));
+    let stands_for = NAMES.iter().find(|(other, _)| name.as_deref() == Some(*other));
     if let Some((_, command)) = stands_for {
         let after_name = args.len().min(1);
         args.splice(after_name..after_name, command.iter().map(OsString::from));
@@ -130,10 +121,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
         Command::Serve(args) => args.listen.clone(),
         _ => None,
     };
-    let flags: Vec<(&str, &str)> = listen
-        .iter()
-        .map(|addr| ("listen", addr.as_str()))
-        .collect();
+    let flags: Vec<(&str, &str)> = listen.iter().map(|addr| ("listen", addr.as_str())).collect();
     let app = Arc::new(App::load(environment, cli.config.as_deref(), &flags)?);
     let runtime = runtime(&command)?;
     let exit = runtime.block_on(as_task(async move {
@@ -161,10 +149,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
 }
 
 fn is_daemon(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Serve(_) | Command::Bus(BusCommand::Run { .. })
-    )
+    matches!(command, Command::Serve(_) | Command::Bus(BusCommand::Run { .. }))
 }
 
 /// Tells on stderr what happens.

@@ -31,14 +31,8 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
         SessionsCommand::Resume { id, json, prompt } => {
             // Not a name: only what exists can be resumed.
             parse(&id)?;
-            let args = RunArgs {
-                profile: None,
-                session: Some(id),
-                cwd: None,
-                model: None,
-                json,
-                prompt,
-            };
+            let args =
+                RunArgs { profile: None, session: Some(id), cwd: None, model: None, json, prompt };
             run::run(app, args).await
         }
         SessionsCommand::Fork { id } => {
@@ -102,10 +96,7 @@ async fn first_words(store: &dyn Store, session: SessionId) -> Result<String, Co
     let first = turns.last().and_then(|turn| turn.input.first());
     Ok(match first {
         Some(Content::Text(text)) => {
-            let line = text
-                .lines()
-                .find(|line| !line.trim().is_empty())
-                .unwrap_or_default();
+            let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
             line.chars().filter(|c| !c.is_control()).take(60).collect()
         }
         Some(Content::Image { .. }) => "(an image)".to_owned(),
@@ -126,31 +117,17 @@ async fn show(records: &Local, id: SessionId, json: bool) -> Result<Exit, Comman
         return print::bytes(&out);
     }
     let spec = &session.spec;
-    let native = session
-        .native
-        .as_ref()
-        .map_or("-", |native| native.as_str());
+    let native = session.native.as_ref().map_or("-", |native| native.as_str());
     let rows = [
         ("id", session.id.to_string()),
         ("title", session.title.as_deref().unwrap_or("-").to_owned()),
         ("profile", spec.profile.to_string()),
         ("executor", spec.executor.to_string()),
         ("mode", spec.mode.as_str().to_owned()),
-        (
-            "model",
-            spec.model
-                .as_deref()
-                .unwrap_or("(the agent's default)")
-                .to_owned(),
-        ),
+        ("model", spec.model.as_deref().unwrap_or("(the agent's default)").to_owned()),
         ("cwd", spec.cwd.display().to_string()),
         ("native session", native.to_owned()),
-        (
-            "forked from",
-            session
-                .forked_from
-                .map_or_else(|| "-".to_owned(), |id| id.to_string()),
-        ),
+        ("forked from", session.forked_from.map_or_else(|| "-".to_owned(), |id| id.to_string())),
         ("created", session.created_at.to_string()),
         ("updated", session.updated_at.to_string()),
     ];
@@ -160,12 +137,7 @@ async fn show(records: &Local, id: SessionId, json: bool) -> Result<Exit, Comman
     let _infallible = writeln!(out, "\nturns");
     for turn in records.store.turns(Some(id), Page::first(PAGE)).await? {
         let state = turn.state.as_str();
-        let _infallible = writeln!(
-            out,
-            "{}  {}  {state}",
-            turn.id,
-            print::minute(turn.created_at)
-        );
+        let _infallible = writeln!(out, "{}  {}  {state}", turn.id, print::minute(turn.created_at));
     }
     print::bytes(&out)
 }

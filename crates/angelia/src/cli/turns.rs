@@ -19,16 +19,8 @@ use crate::assemble::{App, Local};
 
 pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, CommandError> {
     match command {
-        TurnsCommand::List {
-            list: args,
-            session,
-        } => {
-            list(
-                &Local::start(app, "show", false).await?,
-                &args,
-                session.as_deref(),
-            )
-            .await
+        TurnsCommand::List { list: args, session } => {
+            list(&Local::start(app, "show", false).await?, &args, session.as_deref()).await
         }
         TurnsCommand::Show { id, json } => {
             show(&Local::start(app, "show", false).await?, parse(&id)?, json).await
@@ -68,10 +60,8 @@ async fn interrupt_parked(local: &Local, id: TurnId) -> Result<(), CommandError>
             while watch.next().await?.is_some() {}
             Ok(())
         }
-        _ => Err(
-            CommandError::new(Exit::Failed, "the turn does not run in a daemon")
-                .with_hint("press Ctrl-C where it was started"),
-        ),
+        _ => Err(CommandError::new(Exit::Failed, "the turn does not run in a daemon")
+            .with_hint("press Ctrl-C where it was started")),
     }
 }
 
@@ -82,11 +72,7 @@ async fn list(
 ) -> Result<Exit, CommandError> {
     let session = session.map(parse_session).transpose()?;
     let mut out = Vec::new();
-    for turn in records
-        .store
-        .turns(session, Page::first(args.limit))
-        .await?
-    {
+    for turn in records.store.turns(session, Page::first(args.limit)).await? {
         if args.json {
             print::json_line(&resources::Turn::from(&turn), &mut out)?;
         } else {
@@ -117,12 +103,8 @@ async fn show(records: &Local, id: TurnId, json: bool) -> Result<Exit, CommandEr
         return print::bytes(&out);
     }
     let _infallible = writeln!(out, "id       {}\nsession  {}", turn.id, turn.session);
-    let _infallible = writeln!(
-        out,
-        "created  {}\nstatus   {}",
-        turn.created_at,
-        turn.state.as_str()
-    );
+    let _infallible =
+        writeln!(out, "created  {}\nstatus   {}", turn.created_at, turn.state.as_str());
     if let Some(outcome) = turn.state.outcome() {
         let _infallible = writeln!(out, "reason   {}", outcome.reason);
         if let Status::Failed(failure) = &outcome.status {

@@ -59,13 +59,8 @@ impl Driver {
 impl Connection {
     pub(super) async fn open(socket: &Path) -> std::io::Result<Self> {
         let stream = TokioIo::new(UnixStream::connect(socket).await?);
-        let (sender, connection) = http1::handshake(stream)
-            .await
-            .map_err(std::io::Error::other)?;
-        Ok(Self {
-            sender,
-            driver: Driver(Some(Box::pin(connection))),
-        })
+        let (sender, connection) = http1::handshake(stream).await.map_err(std::io::Error::other)?;
+        Ok(Self { sender, driver: Driver(Some(Box::pin(connection))) })
     }
 
     /// Itself, unless the daemon has closed it meanwhile.

@@ -48,15 +48,8 @@ impl Events {
         after: Seq,
         hold: bool,
     ) -> Result<Self, ClientError> {
-        let mut events = Self {
-            daemon,
-            turn,
-            seen: after,
-            stream: None,
-            lost: None,
-            over: false,
-            hold,
-        };
+        let mut events =
+            Self { daemon, turn, seen: after, stream: None, lost: None, over: false, hold };
         events.connect().await?;
         Ok(events)
     }

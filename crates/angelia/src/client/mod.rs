@@ -81,10 +81,7 @@ impl Daemon {
     /// `None`: nobody listens there. Takes no time to find out.
     pub(crate) async fn connect(socket: &Path) -> Option<Self> {
         let connection = Connection::open(socket).await.ok()?;
-        Some(Self {
-            socket: socket.into(),
-            spare: Arc::new(Mutex::new(Some(connection))),
-        })
+        Some(Self { socket: socket.into(), spare: Arc::new(Mutex::new(Some(connection))) })
     }
 
     pub(crate) async fn hello(&self) -> Result<Hello, ClientError> {
@@ -139,10 +136,7 @@ impl Daemon {
             can_ask: bool,
         }
         let path = format!("/api/sessions/{session}/turns");
-        let body = Body {
-            input: text,
-            can_ask,
-        };
+        let body = Body { input: text, can_ask };
         let request = request(Method::POST, &path).json(&body)?.spoken_by_owner();
         self.call(request).await
     }
@@ -187,9 +181,7 @@ impl Daemon {
             let accepted = serde_json::from_slice(&body).map_err(ClientError::Odd)?;
             Ok((accepted, repeats))
         };
-        tokio::time::timeout(TIMEOUT, asked)
-            .await
-            .unwrap_or(Err(ClientError::Silent))
+        tokio::time::timeout(TIMEOUT, asked).await.unwrap_or(Err(ClientError::Silent))
     }
 
     /// The events of a turn with a number above `after`.
@@ -204,8 +196,7 @@ impl Daemon {
 
     /// A turn as it is now.
     pub(crate) async fn turn(&self, turn: TurnId) -> Result<Turn, ClientError> {
-        self.call(request(Method::GET, &format!("/api/turns/{turn}")))
-            .await
+        self.call(request(Method::GET, &format!("/api/turns/{turn}"))).await
     }
 
     pub(crate) async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), ClientError> {
@@ -255,28 +246,20 @@ impl Daemon {
             self.keep(connection);
             Ok(body)
         };
-        tokio::time::timeout(TIMEOUT, asked)
-            .await
-            .unwrap_or(Err(ClientError::Silent))
+        tokio::time::timeout(TIMEOUT, asked).await.unwrap_or(Err(ClientError::Silent))
     }
 
     /// Asks, on the spare connection or a new one. What is answered with is a success.
     async fn send(&self, ask: Ask) -> Result<(Connection, Response<Incoming>), ClientError> {
         let request = ask.request;
-        let spare = self
-            .spare
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
         let spare = match spare {
             Some(spare) => spare.if_usable().await,
             None => None,
         };
         let mut connection = match spare {
             Some(usable) => usable,
-            None => Connection::open(&self.socket)
-                .await
-                .map_err(ClientError::Gone)?,
+            None => Connection::open(&self.socket).await.map_err(ClientError::Gone)?,
         };
         let response = connection.send(request).await?;
         let status = response.status();
@@ -323,9 +306,7 @@ impl Ask {
     }
 
     fn resuming_after(mut self, seq: Seq) -> Self {
-        self.request
-            .headers_mut()
-            .insert("last-event-id", seq.into());
+        self.request.headers_mut().insert("last-event-id", seq.into());
         self
     }
 }

@@ -39,13 +39,7 @@ impl Profiles for OneProfile {
         let cwd = wanted.cwd.unwrap_or_else(|| PathBuf::from("/project"));
         let trust = wanted.at_terminal;
         let model = wanted.model;
-        Box::pin(async move {
-            Ok(SessionSpec {
-                trust,
-                model,
-                ..SessionSpec::new("puppet", cwd)
-            })
-        })
+        Box::pin(async move { Ok(SessionSpec { trust, model, ..SessionSpec::new("puppet", cwd) }) })
     }
 
     fn list(&self) -> Vec<ProfileSummary> {
@@ -84,13 +78,7 @@ impl Stage {
             bus: None,
         });
         let (doors, folder) = (Tasks::new(), tempfile::tempdir().unwrap());
-        let stage = Self {
-            strings,
-            engine,
-            store,
-            folder,
-            _doors: doors.clone(),
-        };
+        let stage = Self { strings, engine, store, folder, _doors: doors.clone() };
         serve_unix(UnixListener::bind(stage.socket()).unwrap(), shared, &doors);
         stage
     }

@@ -43,8 +43,7 @@ impl Stage {
                 let target = target.clone();
                 tasks.spawn_until_stopped(async move {
                     let mut far = UnixStream::connect(target).await.unwrap();
-                    now.run_until_cancelled(copy_bidirectional(&mut near, &mut far))
-                        .await;
+                    now.run_until_cancelled(copy_bidirectional(&mut near, &mut far)).await;
                 });
             }
         });
@@ -97,14 +96,7 @@ async fn where_nobody_listens_there_is_no_daemon() {
     std::fs::write(path("file"), "").unwrap();
     std::fs::create_dir(path("folder")).unwrap();
     let began = Instant::now();
-    for name in [
-        "absent",
-        "stale",
-        "file",
-        "folder",
-        "absent/below",
-        &"x".repeat(200),
-    ] {
+    for name in ["absent", "stale", "file", "folder", "absent/below", &"x".repeat(200)] {
         assert!(Daemon::connect(&path(name)).await.is_none(), "{name}");
     }
     assert!(began.elapsed() < Duration::from_millis(100));
@@ -149,14 +141,8 @@ async fn sessions_are_made_found_forked_and_deleted() {
     assert_eq!(session.cwd, Path::new("/elsewhere"));
     let spec = stage.engine.session(session.id).await.unwrap().spec;
     assert!(spec.trust, "at a terminal");
-    assert_eq!(
-        daemon.named("my work/ä?&=%").await.unwrap().as_ref(),
-        Some(&session)
-    );
-    assert_eq!(
-        daemon.session(&session.id.to_string()).await.unwrap(),
-        session
-    );
+    assert_eq!(daemon.named("my work/ä?&=%").await.unwrap().as_ref(), Some(&session));
+    assert_eq!(daemon.session(&session.id.to_string()).await.unwrap(), session);
     let forked = daemon.fork(session.id).await.unwrap();
     assert_eq!(forked.forked_from, Some(session.id));
     daemon.delete(session.id).await.unwrap();
@@ -175,10 +161,7 @@ async fn sessions_are_made_found_forked_and_deleted() {
 async fn a_turn_is_followed_decided_and_ends() {
     let stage = Stage::new();
     let daemon = stage.daemon().await;
-    let session = daemon
-        .create_session(&NewSessionRequest::default())
-        .await
-        .unwrap();
+    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "paint it", true).await.unwrap();
     assert_eq!(turn.status, "running");
     let mut run = stage.strings.next_run().await;
@@ -186,8 +169,7 @@ async fn a_turn_is_followed_decided_and_ends() {
     assert!(run.turn.options.can_ask);
     let mut events = daemon.events(turn.id, 0).await.unwrap();
     run.start().await;
-    run.emit(vec![Emitted::Ask(question(ApprovalKind::Tool))])
-        .await;
+    run.emit(vec![Emitted::Ask(question(ApprovalKind::Tool))]).await;
     let approval = loop {
         let some = next(&mut events).await;
         if let Some(EventKind::Approval(approval)) = some.last().map(|event| &event.kind) {
@@ -196,10 +178,7 @@ async fn a_turn_is_followed_decided_and_ends() {
     };
     assert_eq!(&*approval.title, "paint");
     let mut decision = Decision::new(Verdict::Once, "owner").with_note("but carefully");
-    decision.answers.push(Answer {
-        question: "how?".into(),
-        answer: "slowly".into(),
-    });
+    decision.answers.push(Answer { question: "how?".into(), answer: "slowly".into() });
     // Beside the events, on another connection.
     daemon.decide(approval.id, &decision).await.unwrap();
     let Some(TurnControl::Decide { decision: told, .. }) = run.io.control.recv().await else {
@@ -213,10 +192,7 @@ async fn a_turn_is_followed_decided_and_ends() {
     let Some(EventKind::Finished(outcome)) = all.last().map(|event| &event.kind) else {
         panic!("{all:?}");
     };
-    assert_eq!(
-        (&outcome.status, &*outcome.text),
-        (&Status::Completed, "painted")
-    );
+    assert_eq!((&outcome.status, &*outcome.text), (&Status::Completed, "painted"));
     assert!(events.next().await.unwrap().is_none());
 }
 
@@ -224,10 +200,7 @@ async fn a_turn_is_followed_decided_and_ends() {
 async fn a_turn_is_interrupted_and_cannot_be_twice() {
     let stage = Stage::new();
     let daemon = stage.daemon().await;
-    let session = daemon
-        .create_session(&NewSessionRequest::default())
-        .await
-        .unwrap();
+    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     for kill in [false, true] {
         let turn = daemon.submit(session.id, "wait", false).await.unwrap();
         let run = stage.strings.next_run().await;
@@ -236,11 +209,7 @@ async fn a_turn_is_interrupted_and_cannot_be_twice() {
         daemon.interrupt(turn.id, kill).await.unwrap();
         if !kill {
             run.io.cancel.cancelled().await;
-            run.end(Ended {
-                status: Status::Interrupted,
-                text: None,
-                reason: "asked to".into(),
-            });
+            run.end(Ended { status: Status::Interrupted, text: None, reason: "asked to".into() });
         }
         let all = rest(&mut events).await;
         let last = all.last().map(|event| &event.kind);
@@ -257,10 +226,7 @@ async fn a_cut_line_loses_and_repeats_nothing() {
     let stage = Stage::new();
     let line = stage.cuttable();
     let daemon = Daemon::connect(&line.socket).await.unwrap();
-    let session = daemon
-        .create_session(&NewSessionRequest::default())
-        .await
-        .unwrap();
+    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "talk", true).await.unwrap();
     let run = stage.strings.next_run().await;
     run.start().await;
@@ -293,10 +259,7 @@ async fn a_daemon_that_stays_away_is_missed_for_a_while() {
     let stage = Stage::new();
     let line = stage.cuttable();
     let daemon = Daemon::connect(&line.socket).await.unwrap();
-    let session = daemon
-        .create_session(&NewSessionRequest::default())
-        .await
-        .unwrap();
+    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "talk", true).await.unwrap();
     let run = stage.strings.next_run().await;
     run.start().await;
@@ -334,10 +297,7 @@ async fn a_daemon_that_falls_silent_in_a_turn_is_noticed() {
 async fn a_wait_that_is_dropped_loses_nothing() {
     let stage = Stage::new();
     let daemon = stage.daemon().await;
-    let session = daemon
-        .create_session(&NewSessionRequest::default())
-        .await
-        .unwrap();
+    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "talk", true).await.unwrap();
     let run = stage.strings.next_run().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();

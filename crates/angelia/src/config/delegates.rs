@@ -37,9 +37,7 @@ impl Config {
     fn reaches(&self, profile: &str, home: Option<&Path>) -> Vec<Reach> {
         let candidates = self.profiles.get(profile).map(|entry| &entry.candidates);
         let candidates = candidates.into_iter().flatten();
-        candidates
-            .map(|(_, profile)| reach(profile, home))
-            .collect()
+        candidates.map(|(_, profile)| reach(profile, home)).collect()
     }
 
     /// In what a profile exceeds another, wherever they run.
@@ -73,9 +71,7 @@ impl Config {
             let mut said: Vec<String> = Vec::new();
             for (executor, profile) in &entry.candidates {
                 let caller = reach(profile, home);
-                let inherited = self
-                    .tree
-                    .at(["executors", executor.as_str(), "delegate_to"]);
+                let inherited = self.tree.at(["executors", executor.as_str(), "delegate_to"]);
                 let origin = (self.tree.at(["profiles", &**name, "delegate_to"]))
                     .or_else(|| self.tree.at([&**name, "delegate_to"]))
                     .or(inherited)

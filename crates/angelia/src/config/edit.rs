@@ -100,8 +100,7 @@ fn top_level(lines: &[String], key: &str) -> Option<usize> {
 }
 
 fn is_key(line: &str, key: &str) -> bool {
-    line.strip_prefix(key)
-        .is_some_and(|rest| rest.starts_with(':'))
+    line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'))
 }
 
 /// Does the block of a key follow on the next lines? `false`: it is empty, in one of the ways to
@@ -145,11 +144,7 @@ fn children(lines: &[String], parent: usize) -> Children {
     let count = lines[start..].iter().take_while(inside).count();
     let end = start + count;
     let first = lines[start..end].iter().find(|line| !is_silent(line));
-    Children {
-        start,
-        end,
-        indent: first.map(|line| indent(line)),
-    }
+    Children { start, end, indent: first.map(|line| indent(line)) }
 }
 
 /// An item of a list, with its lines.
@@ -174,11 +169,7 @@ fn items(lines: &[String], keys: usize) -> Vec<Item> {
         }
         match items.last_mut() {
             Some(last) if depth > last.indent => last.end = at + 1,
-            _ if is_item => items.push(Item {
-                start: at,
-                end: at + 1,
-                indent: depth,
-            }),
+            _ if is_item => items.push(Item { start: at, end: at + 1, indent: depth }),
             _ => break,
         }
     }
@@ -199,10 +190,7 @@ mod tests {
 
     #[test]
     fn a_key_is_written_where_the_keys_are() {
-        assert_eq!(
-            added(""),
-            "http:\n  keys:\n    - name: bot\n      sha256: ab\n"
-        );
+        assert_eq!(added(""), "http:\n  keys:\n    - name: bot\n      sha256: ab\n");
         assert_eq!(
             added("# mine\nlisten: 127.0.0.1:1\n"),
             "# mine\nlisten: 127.0.0.1:1\nhttp:\n  keys:\n    - name: bot\n      sha256: ab\n"
@@ -243,13 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_written_in_one_line_is_left_alone() {
-        assert_eq!(
-            with_key("http: {agent_mode: true}\n", &item()),
-            Err(NotEditable("http"))
-        );
-        assert_eq!(
-            with_key("http:\n  keys: [{name: a}]\n", &item()),
-            Err(NotEditable("keys"))
-        );
+        assert_eq!(with_key("http: {agent_mode: true}\n", &item()), Err(NotEditable("http")));
+        assert_eq!(with_key("http:\n  keys: [{name: a}]\n", &item()), Err(NotEditable("keys")));
     }
 }

@@ -33,9 +33,7 @@ impl Environment {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.vars
-            .iter()
-            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.vars.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
     /// The owner's home folder.

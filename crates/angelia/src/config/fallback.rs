@@ -17,10 +17,7 @@ impl Config {
     pub(super) fn check_fallbacks(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (name, entry) in &self.profiles {
-            let executors = entry
-                .candidates
-                .iter()
-                .map(|(executor, _)| executor.as_str());
+            let executors = entry.candidates.iter().map(|(executor, _)| executor.as_str());
             let mut named =
                 executors.filter_map(|executor| Some((executor, self.fallback(name, executor)?)));
             let Some((executor, next)) = named.next() else {

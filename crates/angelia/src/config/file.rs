@@ -35,19 +35,14 @@ pub(crate) fn read(home: &Home, explicit: Option<&Path>) -> Result<Node, Problem
         }
     };
     if bytes.len() as u64 > MAX_FILE {
-        return Err(Problem::file(
-            &name,
-            "is larger than 1 MiB; is it the right file?",
-        ));
+        return Err(Problem::file(&name, "is larger than 1 MiB; is it the right file?"));
     }
     yaml::parse(text(&bytes, &name)?, &name)
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -55,10 +50,7 @@ fn text<'a>(bytes: &'a [u8], name: &Arc<str>) -> Result<&'a str, Problem> {
     let line = |at: usize| {
         let before = bytes.get(..at).unwrap_or_default();
         let lines = before.split(|byte| *byte == b'\n').count();
-        Origin::File {
-            name: Arc::clone(name),
-            line: lines as u64,
-        }
+        Origin::File { name: Arc::clone(name), line: lines as u64 }
     };
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         let what = "has a NUL byte: this is not a text file";

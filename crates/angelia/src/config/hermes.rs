@@ -24,10 +24,7 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("ALLOWED_TOOLS", "allowed_tools"),
     ("DISALLOWED_TOOLS", "disallowed_tools"),
     ("TOOLS", "tools"),
-    (
-        "EXCLUDE_DYNAMIC_SYSTEM_PROMPT_SECTIONS",
-        "exclude_dynamic_system_prompt_sections",
-    ),
+    ("EXCLUDE_DYNAMIC_SYSTEM_PROMPT_SECTIONS", "exclude_dynamic_system_prompt_sections"),
     ("RESUME_CLAUDE_SESSIONS", "resume_claude_sessions"),
     ("TIMEOUT", "timeout"),
     ("FIRST_EVENT_TIMEOUT", "first_event_timeout"),
@@ -66,10 +63,7 @@ pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) -> Vec
 
 /// A switch that cannot be read counts as on here, so that its value is then refused by name.
 fn is_switched_on(environment: &Environment) -> bool {
-    let Some(value) = environment
-        .non_empty(SWITCH)
-        .and_then(|value| value.to_str())
-    else {
+    let Some(value) = environment.non_empty(SWITCH).and_then(|value| value.to_str()) else {
         return false;
     };
     let node = Node::loose(value.trim(), Origin::Variable(SWITCH.into()));

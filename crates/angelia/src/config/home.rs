@@ -150,13 +150,7 @@ impl Home {
 
     /// Makes what is missing and narrows what is open to others.
     pub(crate) fn prepare(&self) -> Result<(), HomeError> {
-        let folders = [
-            self.dir.clone(),
-            self.run(),
-            self.owners(),
-            self.work(),
-            self.logs(),
-        ];
+        let folders = [self.dir.clone(), self.run(), self.owners(), self.work(), self.logs()];
         folders.iter().try_for_each(|path| make_folder(path))
     }
 
@@ -171,10 +165,7 @@ impl Home {
     /// The owner's token, made on first use.
     pub(crate) fn token(&self) -> Result<Token, HomeError> {
         let path = self.token_file();
-        let failed = |source| HomeError::Io {
-            path: path.clone(),
-            source,
-        };
+        let failed = |source| HomeError::Io { path: path.clone(), source };
         if !path.try_exists().map_err(failed)? {
             owner_only::create_file(&path, new_token().as_bytes()).map_err(failed)?;
         }
@@ -205,10 +196,7 @@ impl Home {
 }
 
 fn make_folder(path: &Path) -> Result<(), HomeError> {
-    let failed = |source| HomeError::Io {
-        path: path.to_path_buf(),
-        source,
-    };
+    let failed = |source| HomeError::Io { path: path.to_path_buf(), source };
     match fs::metadata(path) {
         Ok(found) if !found.is_dir() => Err(HomeError::NotAFolder(path.to_path_buf())),
         Ok(_) => owner_only::narrow_folder(path).map_err(failed),

@@ -20,11 +20,8 @@ pub(crate) fn clocks(profile: &Profile) -> Clocks {
 }
 
 pub(crate) fn budgets(profile: &Profile) -> Budgets {
-    let resumes = if profile.auto_resume_budget_guard {
-        profile.auto_resume_max_resumes.0
-    } else {
-        0
-    };
+    let resumes =
+        if profile.auto_resume_budget_guard { profile.auto_resume_max_resumes.0 } else { 0 };
     Budgets {
         time: profile.budget_seconds.map(Limit::duration),
         tools: profile.budget_tool_count.map(|count| count.0),

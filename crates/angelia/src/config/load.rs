@@ -63,15 +63,8 @@ impl Config {
         if let (Some(own), Some(block)) = (tree.at(["profiles", BRIDGE]), tree.get(BRIDGE))
             && !block.is_null()
         {
-            let what = format!(
-                "is defined a second time, by {}; keep one of them",
-                block.origin
-            );
-            problems.push(Problem::new(
-                &own.origin,
-                &format!("profiles.{BRIDGE}"),
-                what,
-            ));
+            let what = format!("is defined a second time, by {}; keep one of them", block.origin);
+            problems.push(Problem::new(&own.origin, &format!("profiles.{BRIDGE}"), what));
         }
         match file {
             Some(file) if problems.is_empty() => {
@@ -96,10 +89,7 @@ impl Config {
     fn complete(mut file: ConfigFile, mut tree: Node, warnings: Vec<Problem>) -> Self {
         let default_name = ProfileName(DEFAULT_PROFILE.into());
         file.profiles.entry(default_name).or_default();
-        let executors = tree
-            .get("executors")
-            .cloned()
-            .unwrap_or_else(Node::empty_map);
+        let executors = tree.get("executors").cloned().unwrap_or_else(Node::empty_map);
         let mut profiles = BTreeMap::new();
         for (ProfileName(name), profile) in &mut file.profiles {
             let own = tree.at(["profiles", &**name]).cloned();
@@ -119,13 +109,7 @@ impl Config {
                 default_profile = BRIDGE.into();
             }
         }
-        Self {
-            effective: file,
-            tree,
-            profiles,
-            default_profile,
-            warnings,
-        }
+        Self { effective: file, tree, profiles, default_profile, warnings }
     }
 
     /// An executor with its own defaults, for those who name no profile.
@@ -218,13 +202,9 @@ fn inherit(
     executor: ExecutorName,
     default: &Profile,
 ) -> (Option<(Node, Profile)>, ProfileEntry) {
-    let own = own
-        .filter(|node| !node.is_null())
-        .unwrap_or_else(Node::empty_map);
+    let own = own.filter(|node| !node.is_null()).unwrap_or_else(Node::empty_map);
     let on = |candidate: ExecutorName| {
-        let below = executors
-            .get(candidate.as_str())
-            .filter(|node| !node.is_null());
+        let below = executors.get(candidate.as_str()).filter(|node| !node.is_null());
         let mut node = below.cloned().unwrap_or_else(Node::empty_map);
         node.overlay(own.clone());
         let place = Place::new(&node, "", "profiles.*");
@@ -239,10 +219,7 @@ fn inherit(
         _ => None,
     };
     let candidates = candidates.iter().map(|name| (*name, on(*name).1)).collect();
-    let entry = ProfileEntry {
-        candidates,
-        resume: true,
-    };
+    let entry = ProfileEntry { candidates, resume: true };
     (complete, entry)
 }
 

@@ -73,17 +73,11 @@ const REPLACED_WHOLE: &str = "mcp_servers";
 
 impl Node {
     pub(crate) fn empty_map() -> Self {
-        Self {
-            value: Value::Map(Vec::new()),
-            origin: Origin::Default,
-        }
+        Self { value: Value::Map(Vec::new()), origin: Origin::Default }
     }
 
     pub(crate) fn loose(text: &str, origin: Origin) -> Self {
-        let value = Value::Scalar(Scalar {
-            kind: ScalarKind::Loose,
-            text: text.to_owned(),
-        });
+        let value = Value::Scalar(Scalar { kind: ScalarKind::Loose, text: text.to_owned() });
         Self { value, origin }
     }
 
@@ -118,11 +112,10 @@ impl Node {
 
     /// The node for a path of keys, as far as it was said.
     pub(crate) fn at<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
-        path.into_iter()
-            .try_fold(self, |node, key| match &node.value {
-                Value::List(items) => items.get(key.parse::<usize>().ok()?),
-                Value::Map(_) | Value::Scalar(_) => node.get(key),
-            })
+        path.into_iter().try_fold(self, |node, key| match &node.value {
+            Value::List(items) => items.get(key.parse::<usize>().ok()?),
+            Value::Map(_) | Value::Scalar(_) => node.get(key),
+        })
     }
 
     /// Says a value at a path of keys, above whatever is there.

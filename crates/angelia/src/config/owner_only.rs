@@ -47,11 +47,7 @@ pub(super) fn create_file(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(FILE)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE).open(path)?;
     file.write_all(content)?;
     file.sync_all()
 }

@@ -11,26 +11,10 @@ use super::{
 /// Variable, the key it sets, and what becomes of its value.
 const VARIABLES: [(&str, &[&str], Reader); 6] = [
     ("CLAUDE_CLI_LISTEN_ADDR", &["listen"], address),
-    (
-        "CLAUDE_CLI_BIN",
-        &["executors", "claude", "binary"],
-        program,
-    ),
-    (
-        "CLAUDE_CLI_PERMISSION_MODE",
-        &["executors", "claude", "permissions"],
-        permissions,
-    ),
-    (
-        "CLAUDE_CLI_SESSION_TTL_SECS",
-        &["sessions", "idle_ttl"],
-        life,
-    ),
-    (
-        "CLAUDE_CLI_WATCHDOG_SECS",
-        &["executors", "claude", "inter_event_silence_timeout"],
-        count,
-    ),
+    ("CLAUDE_CLI_BIN", &["executors", "claude", "binary"], program),
+    ("CLAUDE_CLI_PERMISSION_MODE", &["executors", "claude", "permissions"], permissions),
+    ("CLAUDE_CLI_SESSION_TTL_SECS", &["sessions", "idle_ttl"], life),
+    ("CLAUDE_CLI_WATCHDOG_SECS", &["executors", "claude", "inter_event_silence_timeout"], count),
     ("CLAUDE_CLI_MAX_SESSIONS", &["sessions", "max_live"], places),
 ];
 

@@ -15,20 +15,12 @@ pub(crate) struct Problem {
 
 impl Problem {
     pub(crate) fn new(origin: &Origin, path: &str, what: impl Into<String>) -> Self {
-        Self {
-            origin: origin.clone(),
-            path: path.to_owned(),
-            what: what.into(),
-        }
+        Self { origin: origin.clone(), path: path.to_owned(), what: what.into() }
     }
 
     /// About a line or a file rather than a key.
     pub(crate) fn whole(origin: Origin, what: impl Into<String>) -> Self {
-        Self {
-            origin,
-            path: String::new(),
-            what: what.into(),
-        }
+        Self { origin, path: String::new(), what: what.into() }
     }
 
     /// The line in the file; what comes from elsewhere goes last.
@@ -41,20 +33,12 @@ impl Problem {
 
     /// About a file as a whole.
     pub(crate) fn file(name: &str, what: impl Into<String>) -> Self {
-        Self {
-            origin: Origin::Default,
-            path: name.to_owned(),
-            what: what.into(),
-        }
+        Self { origin: Origin::Default, path: name.to_owned(), what: what.into() }
     }
 
     /// A value of the wrong kind.
     pub(crate) fn mismatch(path: &str, expected: &str, node: &Node) -> Self {
-        Self::new(
-            &node.origin,
-            path,
-            format!("expects {expected}, not {}", describe(node)),
-        )
+        Self::new(&node.origin, path, format!("expects {expected}, not {}", describe(node)))
     }
 }
 
@@ -82,10 +66,7 @@ impl From<Problem> for ConfigErrors {
 }
 
 fn lines(problems: &[Problem]) -> String {
-    let lines: Vec<String> = problems
-        .iter()
-        .map(|problem| format!("  {problem}"))
-        .collect();
+    let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
     lines.join("\n")
 }
 
@@ -110,12 +91,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     const ALIKE: f64 = 0.6;
     known
         .into_iter()
-        .map(|candidate| {
-            (
-                strsim::normalized_damerau_levenshtein(name, candidate),
-                candidate,
-            )
-        })
+        .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
         .filter(|(likeness, _)| *likeness >= ALIKE)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, candidate)| candidate)

@@ -38,11 +38,7 @@ pub(crate) struct Call<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
     #[error("there is no profile `{name}`; {}known: {}", did_you_mean(.nearest.as_deref()), known.join(", "))]
-    UnknownProfile {
-        name: String,
-        nearest: Option<String>,
-        known: Vec<String>,
-    },
+    UnknownProfile { name: String, nearest: Option<String>, known: Vec<String> },
     #[error("there is no executor `{0}` here")]
     UnknownExecutor(Arc<str>),
     #[error("profile `{0}` names no directory to work in; set its `cwd`")]
@@ -54,16 +50,9 @@ pub(crate) enum ResolveError {
     #[error(
         "`{key}` of profile `{profile}` starts with ~/ and HOME is not set; set it, or write the whole path"
     )]
-    NoHome {
-        profile: Arc<str>,
-        key: &'static str,
-    },
+    NoHome { profile: Arc<str>, key: &'static str },
     #[error("cannot read the system prompt {}: {source}; correct `system_prompt_path` of profile `{profile}`", path.display())]
-    SystemPrompt {
-        profile: Arc<str>,
-        path: PathBuf,
-        source: io::Error,
-    },
+    SystemPrompt { profile: Arc<str>, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Home(#[from] HomeError),
 }
@@ -126,11 +115,7 @@ impl Config {
         profile: &Profile,
         call: &Call<'_>,
     ) -> Result<SessionSpec, ResolveError> {
-        let subject = Subject {
-            name,
-            profile,
-            call,
-        };
+        let subject = Subject { name, profile, call };
         let is_model = profile.mode == Mode::Model;
         let mut spec = SessionSpec::new(executor.as_str(), subject.cwd()?);
         spec.profile = Arc::clone(name);
@@ -210,16 +195,9 @@ impl Subject<'_> {
         let replaces = self.profile.mode == Mode::Model;
         let Some(path) = &self.profile.system_prompt_path else {
             let nothing = SystemPrompt::Replace("".into());
-            return Ok(if replaces {
-                nothing
-            } else {
-                SystemPrompt::Default
-            });
+            return Ok(if replaces { nothing } else { SystemPrompt::Default });
         };
-        let path = self.expanded(
-            "system_prompt_path",
-            path.expand(self.user_home().as_deref()),
-        )?;
+        let path = self.expanded("system_prompt_path", path.expand(self.user_home().as_deref()))?;
         let text: Arc<str> = match fs::read_to_string(&path) {
             Ok(text) => text.into(),
             Err(source) => {
@@ -241,14 +219,12 @@ impl Subject<'_> {
         let Some(binary) = &self.profile.binary else {
             return Ok(None);
         };
-        self.expanded("binary", binary.expand(self.user_home().as_deref()))
-            .map(Some)
+        self.expanded("binary", binary.expand(self.user_home().as_deref())).map(Some)
     }
 
     fn env(&self) -> BTreeMap<Arc<str>, Arc<str>> {
         let env = self.profile.env.iter();
-        env.map(|(name, value)| (name.0.clone(), value.0.clone()))
-            .collect()
+        env.map(|(name, value)| (name.0.clone(), value.0.clone())).collect()
     }
 
     fn user_home(&self) -> Option<PathBuf> {
@@ -256,10 +232,7 @@ impl Subject<'_> {
     }
 
     fn expanded(&self, key: &'static str, path: Option<PathBuf>) -> Result<PathBuf, ResolveError> {
-        path.ok_or_else(|| ResolveError::NoHome {
-            profile: self.name.clone(),
-            key,
-        })
+        path.ok_or_else(|| ResolveError::NoHome { profile: self.name.clone(), key })
     }
 }
 

@@ -50,27 +50,15 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     pub(crate) fn root(node: &'a Node) -> Self {
-        Self {
-            node,
-            path: String::new(),
-            shape: String::new(),
-        }
+        Self { node, path: String::new(), shape: String::new() }
     }
 
     pub(crate) fn new(node: &'a Node, path: &str, shape: &str) -> Self {
-        Self {
-            node,
-            path: path.to_owned(),
-            shape: shape.to_owned(),
-        }
+        Self { node, path: path.to_owned(), shape: shape.to_owned() }
     }
 
     fn child(&self, node: &'a Node, key: &str, shape: &str) -> Self {
-        Self {
-            node,
-            path: join(&self.path, key),
-            shape: join(&self.shape, shape),
-        }
+        Self { node, path: join(&self.path, key), shape: join(&self.shape, shape) }
     }
 
     pub(crate) fn scalar(&self) -> Option<&'a Scalar> {
@@ -111,11 +99,7 @@ impl<'a> Place<'a> {
 }
 
 fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
-    }
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 /// The entries of a block while its keys are read.
@@ -233,17 +217,13 @@ impl Setting for bool {
     }
 
     fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let loose = place
-            .scalar()
-            .is_some_and(|scalar| scalar.kind == ScalarKind::Loose);
-        place.parse(problems, &Self::expects(), |text| {
-            match text.to_ascii_lowercase().as_str() {
-                "true" | "yes" | "on" => Some(true),
-                "false" | "no" | "off" => Some(false),
-                "1" if loose => Some(true),
-                "0" if loose => Some(false),
-                _ => None,
-            }
+        let loose = place.scalar().is_some_and(|scalar| scalar.kind == ScalarKind::Loose);
+        place.parse(problems, &Self::expects(), |text| match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" => Some(true),
+            "false" | "no" | "off" => Some(false),
+            "1" if loose => Some(true),
+            "0" if loose => Some(false),
+            _ => None,
         })
     }
 }
@@ -254,9 +234,7 @@ impl Setting for String {
     }
 
     fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| {
-            (!text.is_empty()).then(|| text.to_owned())
-        })
+        place.parse(problems, &Self::expects(), |text| (!text.is_empty()).then(|| text.to_owned()))
     }
 }
 

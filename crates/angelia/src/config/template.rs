@@ -68,19 +68,10 @@ pub(crate) fn initial_file() -> String {
 }
 
 fn commented_out(fields: &[Field], defaults: &Node, depth: usize, text: &mut String) {
-    for Field {
-        key,
-        about,
-        expects,
-    } in fields
-    {
+    for Field { key, about, expects } in fields {
         // The other kinds show in the default.
         let is_choice = expects.contains(" | ");
-        let choice = if is_choice {
-            format!(" ({expects})")
-        } else {
-            String::new()
-        };
+        let choice = if is_choice { format!(" ({expects})") } else { String::new() };
         comment(&format!("{about}{choice}"), depth, text);
         let default = defaults.get(key).map(flow).unwrap_or_default();
         *text += &"  ".repeat(depth);

@@ -36,10 +36,9 @@ pub(crate) fn parse(text: &str, file: &Arc<str>) -> Result<Node, Problem> {
     }
     match &root.value {
         Value::Map(_) => Ok(root),
-        Value::List(_) | Value::Scalar(_) => Err(Problem::whole(
-            root.origin,
-            "is not a configuration: expected `key: value` lines",
-        )),
+        Value::List(_) | Value::Scalar(_) => {
+            Err(Problem::whole(root.origin, "is not a configuration: expected `key: value` lines"))
+        }
     }
 }
 
@@ -51,10 +50,7 @@ struct Source<'a> {
 
 impl Source<'_> {
     fn origin(&self, at: Location) -> Origin {
-        Origin::File {
-            name: Arc::clone(self.file),
-            line: at.line(),
-        }
+        Origin::File { name: Arc::clone(self.file), line: at.line() }
     }
 
     fn node(&self, raw: Spanned<Raw>) -> Node {
@@ -67,19 +63,13 @@ impl Source<'_> {
             Raw::Null => scalar(ScalarKind::Null),
             Raw::Bool => scalar(ScalarKind::Bool),
             Raw::Number => scalar(ScalarKind::Number),
-            Raw::Text(text) => Value::Scalar(Scalar {
-                kind: ScalarKind::Text,
-                text,
-            }),
+            Raw::Text(text) => Value::Scalar(Scalar { kind: ScalarKind::Text, text }),
             Raw::List(items) => {
                 Value::List(items.into_iter().map(|item| self.node(item)).collect())
             }
-            Raw::Map(entries) => Value::Map(
-                entries
-                    .into_iter()
-                    .map(|(key, value)| self.entry(key, value))
-                    .collect(),
-            ),
+            Raw::Map(entries) => {
+                Value::Map(entries.into_iter().map(|(key, value)| self.entry(key, value)).collect())
+            }
         };
         Node { value, origin }
     }
@@ -89,11 +79,7 @@ impl Source<'_> {
         let mut node = self.node(value);
         // A reader looks for the key, also where its value begins on the next line.
         node.origin = origin.clone();
-        Entry {
-            key: key.value,
-            origin,
-            node,
-        }
+        Entry { key: key.value, origin, node }
     }
 
     fn written(&self, at: Location) -> &str {
@@ -108,10 +94,7 @@ impl Source<'_> {
 
     fn problem(&self, error: &Error) -> Problem {
         let line = error.location().map_or(1, |at| at.line());
-        let origin = Origin::File {
-            name: Arc::clone(self.file),
-            line,
-        };
+        let origin = Origin::File { name: Arc::clone(self.file), line };
         let what = match error.without_snippet() {
             Error::DuplicateMappingKey { key, .. } => {
                 let key = key.as_deref().unwrap_or("a key");

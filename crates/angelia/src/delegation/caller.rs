@@ -33,13 +33,7 @@ impl Caller {
         let depth = lineage::depth(store, id).await?;
         let turn = lineage::current_turn(store, id).await?;
         let can_ask = turn.as_ref().is_some_and(|turn| turn.options.can_ask);
-        let mut caller = Self {
-            session,
-            can_ask,
-            depth,
-            cost_usd: None,
-            until: None,
-        };
+        let mut caller = Self { session, can_ask, depth, cost_usd: None, until: None };
         if let Some(turn) = turn {
             caller.until = caller.time_left(&turn)?;
             caller.cost_usd = caller.money_left(store, &turn).await?;
@@ -68,10 +62,7 @@ impl Caller {
         store: &dyn Store,
         turn: &TurnRecord,
     ) -> Result<Option<f64>, Refused> {
-        let limits = [
-            self.session.spec.budgets.cost_usd,
-            turn.options.max_cost_usd,
-        ];
+        let limits = [self.session.spec.budgets.cost_usd, turn.options.max_cost_usd];
         let Some(limit) = limits.into_iter().flatten().reduce(f64::min) else {
             return Ok(None);
         };

@@ -48,27 +48,13 @@ impl Book {
             created_at: now - since,
             state: TurnState::Running,
         };
-        self.store
-            .create_turn(&lease, &turn)
-            .await
-            .unwrap()
-            .await
-            .unwrap();
-        Begun {
-            session,
-            turn: turn.id,
-            lease,
-        }
+        self.store.create_turn(&lease, &turn).await.unwrap().await.unwrap();
+        Begun { session, turn: turn.id, lease }
     }
 
     async fn say(&self, begun: &Begun, seq: u64, kind: EventKind) {
-        let event = TurnEvent {
-            turn: begun.turn,
-            session: begun.session,
-            seq,
-            at: Timestamp::now(),
-            kind,
-        };
+        let event =
+            TurnEvent { turn: begun.turn, session: begun.session, seq, at: Timestamp::now(), kind };
         let written = self.store.append(&begun.lease, vec![event]).await.unwrap();
         written.await.unwrap();
     }
@@ -83,17 +69,11 @@ fn options() -> TurnOptions {
 }
 
 fn handed_on_by(session: SessionId) -> TurnOptions {
-    TurnOptions {
-        caller: Some(lineage::caller_name(session)),
-        ..options()
-    }
+    TurnOptions { caller: Some(lineage::caller_name(session)), ..options() }
 }
 
 fn cost(dollars: f64) -> Usage {
-    Usage {
-        cost_usd: Some(dollars),
-        ..Usage::default()
-    }
+    Usage { cost_usd: Some(dollars), ..Usage::default() }
 }
 
 const JUST_NOW: Duration = Duration::ZERO;
@@ -101,10 +81,7 @@ const JUST_NOW: Duration = Duration::ZERO;
 #[tokio::test]
 async fn depth_is_counted_from_whoever_is_no_agent() {
     let book = Book::default();
-    let from_bus = TurnOptions {
-        caller: Some("bus:somebody".into()),
-        ..options()
-    };
+    let from_bus = TurnOptions { caller: Some("bus:somebody".into()), ..options() };
     let mut chain = vec![book.running(spec(), from_bus, JUST_NOW).await.session];
     for expected in 1..=lineage::DEEPEST {
         let above = *chain.last().unwrap();
@@ -127,10 +104,7 @@ async fn what_is_left_of_the_money_is_what_may_be_handed_on() {
     let book = Book::default();
     let mut limited = spec();
     limited.budgets.cost_usd = Some(1.0);
-    let paid_by_key = TurnOptions {
-        max_cost_usd: Some(0.8),
-        ..options()
-    };
+    let paid_by_key = TurnOptions { max_cost_usd: Some(0.8), ..options() };
     let begun = book.running(limited, paid_by_key, JUST_NOW).await;
     let left = async || {
         let caller = Caller::look_up(&book.store, begun.session).await;

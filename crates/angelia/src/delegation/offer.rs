@@ -94,11 +94,7 @@ pub(crate) struct OnBus {
 
 impl OnBus {
     pub(crate) fn new(app: &App, profiles: Arc<ConfiguredProfiles>) -> Self {
-        Self {
-            profiles,
-            offer: Offer::new(app),
-            endpoint: Arc::default(),
-        }
+        Self { profiles, offer: Offer::new(app), endpoint: Arc::default() }
     }
 
     /// Where to say what we are called.

@@ -50,20 +50,13 @@ impl Stage {
     fn new(more: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().to_str().unwrap().to_owned();
-        let variables = [
-            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            ("HOME", home.as_str()),
-        ];
+        let variables = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", home.as_str())];
         let environment = variables
             .iter()
             .chain(more)
             .map(|(name, value)| (OsString::from(name), OsString::from(value)))
             .collect();
-        Self {
-            folder,
-            environment,
-            tasks: Tasks::new(),
-        }
+        Self { folder, environment, tasks: Tasks::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -87,13 +80,7 @@ impl Stage {
         let lines = Arc::<Lines>::default();
         let home = self.path(".angelia");
         let screen = Arc::clone(&lines) as _;
-        let reactor = super::reactor(
-            &self.environment,
-            home,
-            self.commands(),
-            screen,
-            &self.tasks,
-        );
+        let reactor = super::reactor(&self.environment, home, self.commands(), screen, &self.tasks);
         (reactor, lines)
     }
 
@@ -136,10 +123,7 @@ callbacks:
     reactor.react(&sent).await;
     let out = stage.file("out", 6).await;
     let whole = String::from_utf8(sent.envelope.to_vec()).unwrap();
-    assert_eq!(
-        out,
-        format!("go\nalice\nx:1\n$(touch run) 'q'\n1700000000\n{whole}\n")
-    );
+    assert_eq!(out, format!("go\nalice\nx:1\n$(touch run) 'q'\n1700000000\n{whole}\n"));
     assert!(!stage.path("run").exists());
     assert!(lines.0.lock().unwrap().is_empty());
 }
@@ -163,18 +147,11 @@ async fn a_script_finds_the_words_or_the_text_stands() {
         let body = format!(r#"{{"type":"{kind}","text":"the text"}}"#);
         reactor.react(&message(&body)).await;
     }
-    let left = reactor
-        .react(&message(r#"{"type":"told","text":"hi"}"#))
-        .await;
+    let left = reactor.react(&message(r#"{"type":"told","text":"hi"}"#)).await;
     assert_eq!(left.context.unwrap().0, "context alice told hi 1700000000");
     assert_eq!(
         *lines.0.lock().unwrap(),
-        [
-            "print alice words the text 1700000000",
-            "the text",
-            "the text",
-            "the text"
-        ]
+        ["print alice words the text 1700000000", "the text", "the text", "the text"]
     );
 }
 
@@ -195,10 +172,7 @@ async fn hooks_read_every_message() {
         heard.send(message(&format!("\"{text}\""))).unwrap();
     }
     let seen = stage.file("seen", 2).await;
-    assert!(
-        seen.contains("\"body\":\"one\"") && seen.contains("\"body\":\"two\""),
-        "{seen}"
-    );
+    assert!(seen.contains("\"body\":\"one\"") && seen.contains("\"body\":\"two\""), "{seen}");
     assert!(stage.tasks.shutdown(DEADLINE).await);
 }
 
@@ -206,29 +180,17 @@ async fn hooks_read_every_message() {
 fn hooks_and_names_come_from_where_they_were_before() {
     let stage = Stage::new(&[]);
     fs::create_dir_all(stage.path(".hermes/hermes-bus")).unwrap();
-    fs::write(
-        stage.path(".hermes/hermes-bus/hooks.yaml"),
-        "hooks:\n- /a/b.py\n",
-    )
-    .unwrap();
+    fs::write(stage.path(".hermes/hermes-bus/hooks.yaml"), "hooks:\n- /a/b.py\n").unwrap();
     assert_eq!(*super::hook_list(&stage.environment).0, ["/a/b.py".into()]);
 
     let rules = LiveRules::new(Vec::new());
     let name = |more: &[(&str, &str)], gateway| {
         let stage = Stage::new(more);
-        super::endpoint_name(&stage.environment, &rules, gateway)
-            .unwrap()
-            .to_string()
+        super::endpoint_name(&stage.environment, &rules, gateway).unwrap().to_string()
     };
     assert_eq!(name(&[], false), "hermes-bus");
-    assert_eq!(
-        name(&[("HERMES_BUS_ENDPOINT", "coder")], true),
-        "coder-gateway"
-    );
-    assert_eq!(
-        name(&[("HERMES_HOME", "/elsewhere/work")], false),
-        "hermes-bus"
-    );
+    assert_eq!(name(&[("HERMES_BUS_ENDPOINT", "coder")], true), "coder-gateway");
+    assert_eq!(name(&[("HERMES_HOME", "/elsewhere/work")], false), "hermes-bus");
     let home = stage.path(".hermes/profiles/work");
     let environment: Environment = [
         ("HOME".into(), stage.folder.path().into()),
@@ -236,10 +198,5 @@ fn hooks_and_names_come_from_where_they_were_before() {
     ]
     .into_iter()
     .collect();
-    assert_eq!(
-        super::endpoint_name(&environment, &rules, false)
-            .unwrap()
-            .as_str(),
-        "work"
-    );
+    assert_eq!(super::endpoint_name(&environment, &rules, false).unwrap().as_str(), "work");
 }

@@ -16,9 +16,7 @@ fn a_mode_is_how_much_may_be_done_unasked() {
     let session = editor.session(&machine);
     let mode = |mode: &str| json!({"sessionId": session, "modeId": mode});
     editor.call("session/set_mode", mode("unattended")).unwrap();
-    let [told] = &*editor.updates("config_option_update") else {
-        panic!()
-    };
+    let [told] = &*editor.updates("config_option_update") else { panic!() };
     assert_eq!(current(told, "mode"), "unattended");
     editor.prompt(&session, "!ask ls").unwrap();
     assert!(editor.words("agent_message_chunk").contains("You allowed"));
@@ -28,9 +26,7 @@ fn a_mode_is_how_much_may_be_done_unasked() {
     let option = json!({"sessionId": session, "configId": "mode", "value": "ask"});
     let options = editor.call("session/set_config_option", option).unwrap();
     assert_eq!(current(&options, "mode"), "ask");
-    let [told] = &*editor.updates("current_mode_update") else {
-        panic!()
-    };
+    let [told] = &*editor.updates("current_mode_update") else { panic!() };
     assert_eq!(told["currentModeId"], "ask");
     editor.chooses = "reject_once";
     editor.prompt(&session, "!ask ls").unwrap();
@@ -79,18 +75,12 @@ fn a_model_is_taken_from_the_next_prompt_on() {
     assert_eq!(current(&options, "model"), "second");
     editor.prompt(&session, "!who").unwrap();
     assert!(editor.words("agent_message_chunk").contains("model second"));
-    for (id, value) in [
-        ("model", json!("")),
-        ("model", json!(true)),
-        ("speed", json!("fast")),
-    ] {
+    for (id, value) in [("model", json!("")), ("model", json!(true)), ("speed", json!("fast"))] {
         let mut option = json!({"sessionId": session, "configId": id, "value": value});
         if value.is_boolean() {
             option["type"] = json!("boolean");
         }
-        let error = editor
-            .call("session/set_config_option", option)
-            .unwrap_err();
+        let error = editor.call("session/set_config_option", option).unwrap_err();
         assert_eq!(error["code"], -32602, "{id} {value}");
     }
 }
@@ -107,8 +97,5 @@ fn a_profile_is_named_at_the_start() {
     let mut editor = Editor::open_with(&machine, &["-p", "yours"], &json!({}));
     let new = json!({"cwd": machine.work(), "mcpServers": []});
     let error = editor.call("session/new", new).unwrap_err();
-    assert!(
-        error["message"].as_str().unwrap().contains("yours"),
-        "{error}"
-    );
+    assert!(error["message"].as_str().unwrap().contains("yours"), "{error}");
 }

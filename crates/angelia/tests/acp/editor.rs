@@ -202,10 +202,7 @@ impl Editor {
 
     pub(crate) fn ask_prompt(&mut self, session: &str, text: &str) -> i64 {
         let prompt = [json!({"type": "text", "text": text})];
-        self.ask(
-            "session/prompt",
-            &json!({"sessionId": session, "prompt": prompt}),
-        )
+        self.ask("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
     }
 
     #[track_caller]
@@ -217,17 +214,13 @@ impl Editor {
     /// The updates of one kind so far.
     pub(crate) fn updates(&self, kind: &str) -> Vec<&Value> {
         let updates = self.heard.iter().map(|line| &line["params"]["update"]);
-        updates
-            .filter(|update| update["sessionUpdate"] == kind)
-            .collect()
+        updates.filter(|update| update["sessionUpdate"] == kind).collect()
     }
 
     /// What was said in chunks of one kind so far.
     pub(crate) fn words(&self, kind: &str) -> String {
         let chunks = self.updates(kind).into_iter();
-        chunks
-            .filter_map(|chunk| chunk["content"]["text"].as_str())
-            .collect()
+        chunks.filter_map(|chunk| chunk["content"]["text"].as_str()).collect()
     }
 
     /// Closes stdin, and returns what it still says and how it ends.
@@ -241,12 +234,7 @@ impl Editor {
         }
         let status = self.child.wait().unwrap();
         let mut stderr = String::new();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut stderr)
-            .unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         assert!(!stderr.contains("panicked"), "{stderr}");
         (rest, status.code())
     }
@@ -255,10 +243,7 @@ impl Editor {
 fn spawn(machine: &Machine, arguments: &[&str]) -> (Child, ChildStdout) {
     let mut command = machine.program(ANGELIA);
     command.arg("acp").args(arguments);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let stdout = child.stdout.take().unwrap();
     (child, stdout)

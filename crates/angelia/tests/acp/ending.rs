@@ -61,11 +61,7 @@ fn a_signal_is_an_orderly_end() {
 fn an_editor_that_is_killed_leaves_nothing_behind() {
     let machine = Machine::new();
     let mut command = machine.program(ANGELIA);
-    command
-        .arg("acp")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+    command.arg("acp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = child.stdout.take().unwrap();

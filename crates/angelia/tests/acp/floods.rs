@@ -19,10 +19,7 @@ fn a_megabyte_goes_in_and_comes_back() {
     editor.prompt(&session, &text).unwrap();
     let at = json!({"sessionId": session, "cwd": machine.work(), "mcpServers": []});
     editor.call("session/load", at).unwrap();
-    assert!(
-        editor.words("user_message_chunk") == text,
-        "not as it was said"
-    );
+    assert!(editor.words("user_message_chunk") == text, "not as it was said");
     let longest = editor.heard.iter().map(|line| line.to_string().len()).max();
     assert!(longest.unwrap() < 64 * 1024, "{longest:?} bytes");
 }
@@ -49,31 +46,17 @@ fn nonsense_is_answered_and_what_follows_is_served() {
     for (line, code) in [
         (&b"{"[..], -32700),
         (b"not json", -32700),
-        (
-            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\xff\"}",
-            -32700,
-        ),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\xff\"}", -32700),
         (b"[]", -32600),
-        (
-            b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}]",
-            -32600,
-        ),
+        (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}]", -32600),
         (b"7", -32600),
-        (
-            b"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"initialize\"}",
-            -32600,
-        ),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"initialize\"}", -32600),
         (b"{\"jsonrpc\":\"2.0\"}", -32600),
     ] {
         editor.say(&[line, b"\n"].concat());
         let answer = editor.next();
         assert_eq!(answer["id"], Value::Null, "{answer}");
-        assert_eq!(
-            answer["error"]["code"],
-            code,
-            "{}",
-            String::from_utf8_lossy(line)
-        );
+        assert_eq!(answer["error"]["code"], code, "{}", String::from_utf8_lossy(line));
     }
     let unknown = editor.call("session/steer", json!({})).unwrap_err();
     assert_eq!(unknown["code"], -32601);
@@ -95,10 +78,7 @@ fn a_line_that_is_cut_off_is_an_error_and_an_end() {
     let mut editor = Editor::open(&machine);
     editor.say(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/li");
     let (rest, code) = editor.end();
-    assert_eq!(
-        (rest[0]["error"]["code"].as_i64(), code),
-        (Some(-32700), Some(0))
-    );
+    assert_eq!((rest[0]["error"]["code"].as_i64(), code), (Some(-32700), Some(0)));
 }
 
 #[test]
@@ -126,18 +106,11 @@ fn a_thousand_requests_at_once_are_a_thousand_answers() {
     for number in 0..1000 {
         let (id, line) = match number % 4 {
             0 => editor.request_line("session/list", &json!({})),
-            1 => editor.request_line(
-                "session/new",
-                &json!({"cwd": machine.work(), "mcpServers": []}),
-            ),
-            2 => editor.request_line(
-                "session/prompt",
-                &json!({"sessionId": "none", "prompt": []}),
-            ),
-            _ => editor.request_line(
-                "session/set_mode",
-                &json!({"sessionId": session, "modeId": "edit"}),
-            ),
+            1 => editor
+                .request_line("session/new", &json!({"cwd": machine.work(), "mcpServers": []})),
+            2 => editor.request_line("session/prompt", &json!({"sessionId": "none", "prompt": []})),
+            _ => editor
+                .request_line("session/set_mode", &json!({"sessionId": session, "modeId": "edit"})),
         };
         ids.push(id);
         lines.push_str(&line);
@@ -170,18 +143,14 @@ fn sessions_run_beside_each_other() {
     let mut editor = Editor::open(&machine);
     let sessions: Vec<_> = (0..8).map(|_| editor.session(&machine)).collect();
     let hanging = editor.ask_prompt(&sessions[0], "!hang");
-    let ids: Vec<_> = sessions[1..]
-        .iter()
-        .map(|session| editor.ask_prompt(session, "!words 50 1"))
-        .collect();
+    let ids: Vec<_> =
+        sessions[1..].iter().map(|session| editor.ask_prompt(session, "!words 50 1")).collect();
     for id in ids {
         assert_eq!(editor.answer(id).unwrap()["stopReason"], "end_turn");
     }
     for session in &sessions[1..] {
-        let theirs = editor
-            .heard
-            .iter()
-            .filter(|line| line["params"]["sessionId"] == json!(session));
+        let theirs =
+            editor.heard.iter().filter(|line| line["params"]["sessionId"] == json!(session));
         let words: String = theirs
             .filter_map(|line| line["params"]["update"]["content"]["text"].as_str())
             .collect();
@@ -202,9 +171,7 @@ fn an_editor_that_does_not_read_stalls_nobody() {
     // It has ended for everybody else while the editor has read none of it.
     until("the turn is over", || {
         let turns = machine.list("turns");
-        turns
-            .first()
-            .is_some_and(|turn| turn["status"] == "completed")
+        turns.first().is_some_and(|turn| turn["status"] == "completed")
     });
     let memory = resident(editor.child.id());
     assert!(memory < 200 * 1024, "{memory} KiB");
@@ -217,9 +184,6 @@ fn an_editor_that_does_not_read_stalls_nobody() {
 /// In KiB.
 fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }

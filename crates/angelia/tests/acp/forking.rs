@@ -77,13 +77,8 @@ fn what_cannot_be_forked_is_refused() {
     }
     let id = editor.ask_prompt(&session, "!words 1\n!hang");
     editor.until(|line| line["params"]["update"]["content"]["text"] == "word1");
-    let error = editor
-        .call("session/fork", at(&machine, &session))
-        .unwrap_err();
-    assert!(
-        error["message"].as_str().unwrap().contains("a prompt runs"),
-        "{error}"
-    );
+    let error = editor.call("session/fork", at(&machine, &session)).unwrap_err();
+    assert!(error["message"].as_str().unwrap().contains("a prompt runs"), "{error}");
     editor.tell("session/cancel", &json!({"sessionId": session}));
     editor.answer(id).unwrap();
     let all = editor.call("session/list", json!({})).unwrap();

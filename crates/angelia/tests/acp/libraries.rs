@@ -59,16 +59,11 @@ impl Bench {
     /// Runs a script, scenario by scenario, to a good end.
     #[track_caller]
     fn run(&self, mut command: Command) {
-        command
-            .env("ANGELIA", ANGELIA)
-            .env("ANGELIA_PNG", PNG)
-            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("ANGELIA", ANGELIA).env("ANGELIA_PNG", PNG).env("PYTHONDONTWRITEBYTECODE", "1");
         let ran = patiently(Running::of(command, Stdio::null()));
         assert!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
         let asked = self.server.model_requests();
-        let bodies = asked
-            .iter()
-            .map(|request| String::from_utf8_lossy(&request.body));
+        let bodies = asked.iter().map(|request| String::from_utf8_lossy(&request.body));
         let bodies: Vec<_> = bodies.collect();
         let saw = |parts: &[&str]| {
             (bodies.iter()).any(|body| parts.iter().all(|part| body.contains(part)))
@@ -79,9 +74,7 @@ impl Bench {
         assert!(saw(&[before, on]), "a fork does not know what was said");
         assert!(saw(&[before, beside]), "the original forgot what was said");
         assert!(!saw(&[on, beside]), "a fork and its original are mixed up");
-        until("no agent is left", || {
-            agents::marked(&self.machine).is_empty()
-        });
+        until("no agent is left", || agents::marked(&self.machine).is_empty());
     }
 
     fn typescript(&self) {
@@ -136,9 +129,7 @@ mod real_newest {
         let mut editor = Editor::open(&bench.machine);
         let new = json!({"cwd": bench.machine.work(), "mcpServers": [server]});
         let new = editor.call("session/new", new).unwrap();
-        editor
-            .prompt(new["sessionId"].as_str().unwrap(), "ECHO:hello")
-            .unwrap();
+        editor.prompt(new["sessionId"].as_str().unwrap(), "ECHO:hello").unwrap();
         assert!(marker.exists());
         fs::remove_file(&marker).unwrap();
         let without = editor.session(&bench.machine);
@@ -152,9 +143,7 @@ mod real_newest {
         let bench = Bench::new(&RealClaude::newest().unwrap());
         let config = bench.machine.home().join("config.yaml");
         let text = fs::read_to_string(&config).unwrap();
-        let lines = text
-            .lines()
-            .filter(|line| !line.contains("ANTHROPIC_API_KEY"));
+        let lines = text.lines().filter(|line| !line.contains("ANTHROPIC_API_KEY"));
         let without: Vec<_> = lines.collect();
         fs::write(&config, without.join("\n")).unwrap();
         let mut editor = Editor::open(&bench.machine);

@@ -2,11 +2,7 @@
 //! the demo agent, where every line it says is held against the protocol's own schema; and with
 //! the official client libraries on the real Claude Code, whose scripts are in `tests/clients`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/agents.rs"]

@@ -22,34 +22,15 @@ fn a_turn_is_shown_as_it_happens() {
     let script = "hello\n!think about it\n!tool Read\n!words 3";
     let answer = editor.prompt(&session, script).unwrap();
     assert_eq!(answer["stopReason"], "end_turn");
-    assert!(
-        answer["usage"]["totalTokens"].as_u64().unwrap() > 0,
-        "{answer}"
-    );
+    assert!(answer["usage"]["totalTokens"].as_u64().unwrap() > 0, "{answer}");
     assert_eq!(editor.words("agent_thought_chunk"), "about it");
     let words = editor.words("agent_message_chunk");
-    assert!(
-        words.contains("You said: hello") && words.ends_with("word1 word2 word3"),
-        "{words}"
-    );
-    let [call] = &*editor.updates("tool_call") else {
-        panic!()
-    };
-    assert_eq!(
-        (&call["kind"], &call["name"]),
-        (&json!("read"), &json!("Read"))
-    );
-    assert_eq!(
-        call["locations"],
-        json!([{"path": machine.work().join("pretended.txt")}])
-    );
-    let [done] = &*editor.updates("tool_call_update") else {
-        panic!()
-    };
-    assert_eq!(
-        (&done["toolCallId"], &done["status"]),
-        (&call["toolCallId"], &json!("completed"))
-    );
+    assert!(words.contains("You said: hello") && words.ends_with("word1 word2 word3"), "{words}");
+    let [call] = &*editor.updates("tool_call") else { panic!() };
+    assert_eq!((&call["kind"], &call["name"]), (&json!("read"), &json!("Read")));
+    assert_eq!(call["locations"], json!([{"path": machine.work().join("pretended.txt")}]));
+    let [done] = &*editor.updates("tool_call_update") else { panic!() };
+    assert_eq!((&done["toolCallId"], &done["status"]), (&call["toolCallId"], &json!("completed")));
 }
 
 #[test]
@@ -57,10 +38,9 @@ fn a_tool_runs_when_it_is_allowed_and_only_then() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    for (kind, says, status) in [
-        ("allow_once", "You allowed", "completed"),
-        ("reject_once", "You refused", "failed"),
-    ] {
+    for (kind, says, status) in
+        [("allow_once", "You allowed", "completed"), ("reject_once", "You refused", "failed")]
+    {
         editor.heard.clear();
         editor.chooses = kind;
         let answer = editor.prompt(&session, "!ask ls").unwrap();
@@ -69,23 +49,13 @@ fn a_tool_runs_when_it_is_allowed_and_only_then() {
         assert!(words.contains(says), "{kind}: {words}");
         let updates = editor.updates("tool_call_update");
         assert_eq!(updates.last().unwrap()["status"], status, "{kind}");
-        let asked = editor
-            .heard
-            .iter()
-            .filter(|line| line["method"] == "session/request_permission");
+        let asked =
+            editor.heard.iter().filter(|line| line["method"] == "session/request_permission");
         let asked: Vec<_> = asked.collect();
-        let [asked] = &*asked else {
-            panic!("{asked:?}")
-        };
+        let [asked] = &*asked else { panic!("{asked:?}") };
         let tool = &asked["params"]["toolCall"];
-        assert_eq!(
-            tool["toolCallId"],
-            editor.updates("tool_call")[0]["toolCallId"]
-        );
-        assert_eq!(
-            (&tool["kind"], &tool["status"]),
-            (&json!("execute"), &json!("pending"))
-        );
+        assert_eq!(tool["toolCallId"], editor.updates("tool_call")[0]["toolCallId"]);
+        assert_eq!((&tool["kind"], &tool["status"]), (&json!("execute"), &json!("pending")));
         assert_eq!(tool["rawInput"]["command"], "ls");
     }
 }
@@ -99,12 +69,7 @@ fn what_was_allowed_for_the_session_is_not_asked_again() {
     editor.prompt(&session, "!ask ls").unwrap();
     editor.heard.clear();
     editor.prompt(&session, "!ask ls").unwrap();
-    assert!(
-        !editor
-            .heard
-            .iter()
-            .any(|line| line["method"] == "session/request_permission")
-    );
+    assert!(!editor.heard.iter().any(|line| line["method"] == "session/request_permission"));
 }
 
 /// The editor answers so when the person cancels while being asked.
@@ -132,16 +97,9 @@ fn a_question_is_a_choice_among_its_options() {
         .map(|option| option["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["Green", "Red", "Blue", "Skip"]);
-    editor.reply(
-        &asked,
-        &json!({"outcome": {"outcome": "selected", "optionId": "1"}}),
-    );
+    editor.reply(&asked, &json!({"outcome": {"outcome": "selected", "optionId": "1"}}));
     editor.answer(id).unwrap();
-    assert!(
-        editor
-            .words("agent_message_chunk")
-            .contains("You chose Red")
-    );
+    assert!(editor.words("agent_message_chunk").contains("You chose Red"));
 }
 
 #[test]
@@ -151,10 +109,7 @@ fn a_question_is_a_form_where_the_editor_has_forms() {
     let mut editor = Editor::open_with(&machine, &[], &can);
     let session = editor.session(&machine);
     for (answer, says) in [
-        (
-            json!({"action": "accept", "content": {"Colour": "Blue"}}),
-            "You chose Blue",
-        ),
+        (json!({"action": "accept", "content": {"Colour": "Blue"}}), "You chose Blue"),
         (json!({"action": "decline"}), "did not"),
     ] {
         editor.heard.clear();
@@ -186,10 +141,7 @@ fn cancelling_ends_the_turn_and_withdraws_what_was_asked() {
     assert_eq!(editor.answer(id).unwrap()["stopReason"], "cancelled");
     // Too late, and of no consequence.
     editor.choose(&asked, "allow_once");
-    assert_eq!(
-        editor.prompt(&session, "again").unwrap()["stopReason"],
-        "end_turn"
-    );
+    assert_eq!(editor.prompt(&session, "again").unwrap()["stopReason"], "end_turn");
 }
 
 /// In one breath: the prompt has not begun when it is cancelled.
@@ -227,10 +179,7 @@ fn failures_are_errors_that_say_what_to_do() {
     let refused = editor.prompt(&session, "!fail refused").unwrap();
     assert_eq!(refused["stopReason"], "refusal");
     let limited = editor.prompt(&session, "!fail rate").unwrap_err();
-    assert_eq!(
-        limited["data"]["failure"]["kind"], "rate_limited",
-        "{limited}"
-    );
+    assert_eq!(limited["data"]["failure"]["kind"], "rate_limited", "{limited}");
 }
 
 #[test]
@@ -241,9 +190,7 @@ fn a_budget_ends_a_turn_with_what_there_is() {
     );
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    let answer = editor
-        .prompt(&session, "!tool Read\n!tool Read\n!hang")
-        .unwrap();
+    let answer = editor.prompt(&session, "!tool Read\n!tool Read\n!hang").unwrap();
     assert_eq!(answer["stopReason"], "max_turn_requests");
     assert_eq!(answer["_meta"]["angelia"]["status"], "partial");
 }
@@ -275,17 +222,10 @@ fn text_images_resources_and_links_are_input() {
     let params = json!({"sessionId": session, "prompt": prompt});
     editor.call("session/prompt", params).unwrap();
     let words = editor.words("agent_message_chunk");
-    for part in [
-        "one",
-        "[a.txt](file:///w/a.txt)",
-        "<resource uri=\"file:///w/b.txt\">",
-    ] {
+    for part in ["one", "[a.txt](file:///w/a.txt)", "<resource uri=\"file:///w/b.txt\">"] {
         assert!(words.contains(part), "{part}: {words}");
     }
     let audio = json!([{"type": "audio", "mimeType": "audio/wav", "data": ""}]);
     let params = json!({"sessionId": session, "prompt": audio});
-    assert_eq!(
-        editor.call("session/prompt", params).unwrap_err()["code"],
-        -32602
-    );
+    assert_eq!(editor.call("session/prompt", params).unwrap_err()["code"], -32602);
 }

@@ -40,12 +40,7 @@ fn show<'a>(name: &str, emitted: impl Iterator<Item = (usize, &'a Emitted)>) {
             Emitted::Ask(request) => EventKind::Approval(approval(request, number)),
             Emitted::Withdraw(_) | Emitted::Activity(_) => continue,
         };
-        if let EventKind::Block {
-            block,
-            channel: TextChannel::Answer,
-            text,
-        } = &kind
-        {
+        if let EventKind::Block { block, channel: TextChannel::Answer, text } = &kind {
             said.insert((turn, *block), text.to_string());
         }
         let event = TurnEvent {
@@ -71,10 +66,7 @@ fn show<'a>(name: &str, emitted: impl Iterator<Item = (usize, &'a Emitted)>) {
     for ((turn, block), text) in said {
         let id = format!("{}-{block}", Uuid::from_u128(turn as u128));
         let heard = heard.remove(&id).unwrap_or_default();
-        assert!(
-            heard.ends_with(&text),
-            "{name}: {text:?} was shown as {heard:?}"
-        );
+        assert!(heard.ends_with(&text), "{name}: {text:?} was shown as {heard:?}");
     }
 }
 

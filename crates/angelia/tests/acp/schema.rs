@@ -12,9 +12,7 @@ use serde_json::Value;
 type Check = Box<dyn Fn(&Value) + Send + Sync>;
 
 fn check<T: JsonSchema + DeserializeOwned>() -> Check {
-    let schema = SchemaSettings::draft2020_12()
-        .into_generator()
-        .into_root_schema_for::<T>();
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     let validator: Validator = jsonschema::validator_for(schema.as_value()).unwrap();
     Box::new(move |value| {
         if let Err(error) = validator.validate(value) {
@@ -38,14 +36,8 @@ fn checks() -> &'static Checks {
     CHECKS.get_or_init(|| Checks {
         params: HashMap::from([
             ("session/update", check::<v1::SessionNotification>()),
-            (
-                "session/request_permission",
-                check::<v1::RequestPermissionRequest>(),
-            ),
-            (
-                "elicitation/create",
-                check::<v1::CreateElicitationRequest>(),
-            ),
+            ("session/request_permission", check::<v1::RequestPermissionRequest>()),
+            ("elicitation/create", check::<v1::CreateElicitationRequest>()),
             ("$/cancel_request", check::<v1::CancelRequestNotification>()),
         ]),
         results: HashMap::from([
@@ -59,10 +51,7 @@ fn checks() -> &'static Checks {
             ("session/delete", check::<v1::DeleteSessionResponse>()),
             ("session/close", check::<v1::CloseSessionResponse>()),
             ("session/set_mode", check::<v1::SetSessionModeResponse>()),
-            (
-                "session/set_config_option",
-                check::<v1::SetSessionConfigOptionResponse>(),
-            ),
+            ("session/set_config_option", check::<v1::SetSessionConfigOptionResponse>()),
             ("session/prompt", check::<v1::PromptResponse>()),
         ]),
         error: check::<v1::Error>(),
@@ -84,8 +73,6 @@ pub(crate) fn hold(line: &Value, answers: impl Fn(&Value) -> Option<&'static str
     if let Some(error) = line.get("error") {
         return (checks.error)(error);
     }
-    let Some(method) = answers(&line["id"]) else {
-        panic!("nobody asked for this: {line}")
-    };
+    let Some(method) = answers(&line["id"]) else { panic!("nobody asked for this: {line}") };
     checks.results[method](&line["result"]);
 }

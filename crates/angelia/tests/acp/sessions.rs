@@ -20,9 +20,7 @@ fn a_conversation_is_shown_again_in_another_process() {
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
     editor.chooses = "allow_once";
-    editor
-        .prompt(&session, "first\n!think hm\n!ask ls")
-        .unwrap();
+    editor.prompt(&session, "first\n!think hm\n!ask ls").unwrap();
     editor.prompt(&session, "second").unwrap();
     let said = |editor: &Editor| {
         let kinds = ["agent_message_chunk", "agent_thought_chunk"];
@@ -35,10 +33,7 @@ fn a_conversation_is_shown_again_in_another_process() {
     let loaded = editor.call("session/load", at(&machine, &session)).unwrap();
     assert_eq!(loaded["modes"]["currentModeId"], "ask");
     assert_eq!(said(&editor), before);
-    assert_eq!(
-        editor.words("user_message_chunk"),
-        "first\n!think hm\n!ask lssecond"
-    );
+    assert_eq!(editor.words("user_message_chunk"), "first\n!think hm\n!ask lssecond");
     assert_eq!(editor.updates("tool_call").len(), 1);
     let done = editor.updates("tool_call_update");
     assert_eq!(done.last().unwrap()["status"], "completed");
@@ -55,9 +50,7 @@ fn resuming_shows_nothing_again() {
     editor.prompt(&session, "first").unwrap();
     editor.end();
     let mut editor = Editor::open(&machine);
-    editor
-        .call("session/resume", at(&machine, &session))
-        .unwrap();
+    editor.call("session/resume", at(&machine, &session)).unwrap();
     assert!(editor.heard.is_empty(), "{:?}", editor.heard);
     editor.prompt(&session, "second").unwrap();
 }
@@ -69,28 +62,15 @@ fn sessions_are_listed_by_directory_with_their_titles() {
     fs::create_dir(&other).unwrap();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    editor
-        .prompt(&session, "\n  what it is about\nand more")
-        .unwrap();
-    let [titled] = &*editor.updates("session_info_update") else {
-        panic!()
-    };
+    editor.prompt(&session, "\n  what it is about\nand more").unwrap();
+    let [titled] = &*editor.updates("session_info_update") else { panic!() };
     assert_eq!(titled["title"], "what it is about");
-    editor
-        .call("session/new", json!({"cwd": other, "mcpServers": []}))
-        .unwrap();
+    editor.call("session/new", json!({"cwd": other, "mcpServers": []})).unwrap();
     let all = editor.call("session/list", json!({})).unwrap();
     assert_eq!(all["sessions"].as_array().unwrap().len(), 2);
-    let here = editor
-        .call("session/list", json!({"cwd": machine.work()}))
-        .unwrap();
-    let [one] = &**here["sessions"].as_array().unwrap() else {
-        panic!("{here}")
-    };
-    assert_eq!(
-        (&one["sessionId"], &one["title"]),
-        (&json!(session), &json!("what it is about"))
-    );
+    let here = editor.call("session/list", json!({"cwd": machine.work()})).unwrap();
+    let [one] = &**here["sessions"].as_array().unwrap() else { panic!("{here}") };
+    assert_eq!((&one["sessionId"], &one["title"]), (&json!(session), &json!("what it is about")));
 }
 
 #[test]
@@ -101,9 +81,7 @@ fn long_lists_come_in_pages() {
     let mut listed = Vec::new();
     let mut cursor = Value::Null;
     loop {
-        let page = editor
-            .call("session/list", json!({"cursor": cursor}))
-            .unwrap();
+        let page = editor.call("session/list", json!({"cursor": cursor})).unwrap();
         let sessions = page["sessions"].as_array().unwrap().iter();
         listed.extend(sessions.map(|one| one["sessionId"].as_str().unwrap().to_owned()));
         cursor = page["nextCursor"].clone();
@@ -128,13 +106,9 @@ fn a_closed_session_has_no_process_and_can_be_opened_again() {
     assert_eq!(editor.answer(id).unwrap()["stopReason"], "cancelled");
     editor.answer(closing).unwrap();
     assert!(editor.prompt(&session, "hello").is_err());
-    editor
-        .call("session/resume", at(&machine, &session))
-        .unwrap();
+    editor.call("session/resume", at(&machine, &session)).unwrap();
     editor.prompt(&session, "hello").unwrap();
-    editor
-        .call("session/delete", json!({"sessionId": session}))
-        .unwrap();
+    editor.call("session/delete", json!({"sessionId": session})).unwrap();
     let gone = editor.call("session/load", at(&machine, &session));
     assert_eq!(gone.unwrap_err()["code"], -32002);
     editor.end();
@@ -148,19 +122,13 @@ fn a_session_stays_where_it_was_begun() {
     let session = editor.session(&machine);
     let elsewhere = json!({"sessionId": session, "cwd": "/", "mcpServers": []});
     let error = editor.call("session/load", elsewhere).unwrap_err();
-    assert!(
-        error["message"].as_str().unwrap().contains("begun in"),
-        "{error}"
-    );
+    assert!(error["message"].as_str().unwrap().contains("begun in"), "{error}");
     for cwd in ["relative", "/no/such/folder"] {
         let new = json!({"cwd": cwd, "mcpServers": []});
         assert_eq!(editor.call("session/new", new).unwrap_err()["code"], -32602);
     }
     let more = json!({"cwd": machine.work(), "mcpServers": [], "additionalDirectories": ["/"]});
-    assert_eq!(
-        editor.call("session/new", more).unwrap_err()["code"],
-        -32602
-    );
+    assert_eq!(editor.call("session/new", more).unwrap_err()["code"], -32602);
 }
 
 /// One process owns a session at a time; the other one says who does.
@@ -172,18 +140,13 @@ fn a_session_that_another_process_uses_is_waited_for() {
     let id = first.ask_prompt(&session, "!words 1\n!hang");
     first.until(|line| line["params"]["update"]["content"]["text"] == "word1");
     let mut second = Editor::open(&machine);
-    second
-        .call("session/resume", at(&machine, &session))
-        .unwrap();
+    second.call("session/resume", at(&machine, &session)).unwrap();
     // Whoever cancels does not wait for it.
     let id_2 = second.ask_prompt(&session, "me too");
     second.tell("session/cancel", &json!({"sessionId": session}));
     assert_eq!(second.answer(id_2).unwrap()["stopReason"], "cancelled");
     let error = second.prompt(&session, "me too").unwrap_err();
-    assert!(
-        error["message"].as_str().unwrap().contains("angelia acp"),
-        "{error}"
-    );
+    assert!(error["message"].as_str().unwrap().contains("angelia acp"), "{error}");
     first.tell("session/cancel", &json!({"sessionId": session}));
     first.answer(id).unwrap();
     first.end();

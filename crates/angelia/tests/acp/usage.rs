@@ -44,9 +44,7 @@ fn what_failed_says_so_in_its_error() {
     let machine = Machine::new();
     let mut editor = Editor::open(&machine);
     let session = editor.session(&machine);
-    let error = editor
-        .prompt(&session, "!tool Read\n!fail server")
-        .unwrap_err();
+    let error = editor.prompt(&session, "!tool Read\n!fail server").unwrap_err();
     assert!(total(&error["data"]["usage"]) > 0, "{error}");
     // Whatever never began used nothing.
     let params = json!({"sessionId": session, "prompt": []});

@@ -1,11 +1,7 @@
 //! `angelia run` with `executor: acp`: real agents against scripted models on loopback, as far as they
 //! work offline, and `angelia acp` itself.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/agents.rs"]

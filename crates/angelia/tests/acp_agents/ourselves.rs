@@ -13,18 +13,9 @@ fn lab() -> Lab {
         env: vec![
             (
                 "ANGELIA_HOME".to_owned(),
-                machine
-                    .place
-                    .root()
-                    .join("inner")
-                    .to_str()
-                    .unwrap()
-                    .to_owned(),
+                machine.place.root().join("inner").to_str().unwrap().to_owned(),
             ),
-            (
-                "PATH".to_owned(),
-                machine.place.root().to_str().unwrap().to_owned(),
-            ),
+            ("PATH".to_owned(), machine.place.root().to_str().unwrap().to_owned()),
         ],
     };
     Lab::new(inner)
@@ -54,18 +45,13 @@ fn a_conversation_goes_on_in_the_next_process() {
     let second = lab.turn_of(&["-s", first.completed().session(), "again"]);
     second.completed();
     assert_eq!(second.first("turn.started")["resumed"], true);
-    assert!(
-        second.text().contains("again") && !second.text().contains("hello"),
-        "{second:#?}"
-    );
+    assert!(second.text().contains("again") && !second.text().contains("hello"), "{second:#?}");
 }
 
 #[test]
 fn what_is_interrupted_inside_is_interrupted_outside() {
     let lab = lab();
-    let running = lab
-        .machine
-        .start(&["run", "--json", "say\n!words 2\n!hang"]);
+    let running = lab.machine.start(&["run", "--json", "say\n!words 2\n!hang"]);
     running.until_says("word2");
     running.signal(rustix::process::Signal::INT);
     let ran = running.wait();

@@ -30,20 +30,14 @@ fn a_tool_runs_and_money_is_counted() {
     assert!(turn.completed().text().ends_with("done"), "{turn:#?}");
     assert!(lab.machine.work().join("made").is_dir());
     let started = turn.first("tool.started");
-    assert_eq!(
-        (&started["name"], &started["class"]),
-        (&json!("Bash"), &json!("execute"))
-    );
+    assert_eq!((&started["name"], &started["class"]), (&json!("Bash"), &json!("execute")));
     assert_eq!(started["title"], "mkdir made");
     assert_eq!(turn.first("tool.finished")["ok"], true);
     assert!(turn.end()["usage"]["cost_usd"].as_f64().unwrap() > 0.0);
     // How full its context is it tells itself.
     let context = &turn.end()["usage"]["context"];
     assert!(context["used"].as_u64().unwrap() > 0, "{context}");
-    assert!(
-        context["size"].as_u64() > context["used"].as_u64(),
-        "{context}"
-    );
+    assert!(context["size"].as_u64() > context["used"].as_u64(), "{context}");
 }
 
 #[test]

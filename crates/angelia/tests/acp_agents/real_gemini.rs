@@ -23,19 +23,14 @@ fn words_and_what_they_cost() {
 #[test]
 fn a_command_and_a_file_that_is_written_by_us() {
     let lab = lab();
-    let turn = lab.tool(
-        "run_shell_command",
-        &json!({"command": "mkdir made", "description": "a test"}),
-    );
+    let turn =
+        lab.tool("run_shell_command", &json!({"command": "mkdir made", "description": "a test"}));
     assert!(turn.completed().text().ends_with("done"), "{turn:#?}");
     assert!(lab.machine.work().join("made").is_dir());
     assert_eq!(turn.first("tool.started")["class"], "execute");
 
     let path = lab.machine.work().join("new.txt");
-    let turn = lab.tool(
-        "write_file",
-        &json!({"file_path": path, "content": "by gemini"}),
-    );
+    let turn = lab.tool("write_file", &json!({"file_path": path, "content": "by gemini"}));
     turn.completed();
     assert_eq!(fs::read_to_string(&path).unwrap(), "by gemini");
     assert_eq!(turn.first("tool.started")["class"], "edit");

@@ -26,17 +26,11 @@ fn words_and_a_conversation_that_goes_on() {
 #[test]
 fn a_command_and_a_file_that_is_written_by_us() {
     let lab = lab();
-    let turn = lab.tool(
-        "bash",
-        &json!({"command": "mkdir made", "description": "a test"}),
-    );
+    let turn = lab.tool("bash", &json!({"command": "mkdir made", "description": "a test"}));
     assert!(turn.completed().text().ends_with("done"), "{turn:#?}");
     assert!(lab.machine.work().join("made").is_dir());
     let path = lab.machine.work().join("new.txt");
-    let turn = lab.tool(
-        "write",
-        &json!({"filePath": path, "content": "by opencode"}),
-    );
+    let turn = lab.tool("write", &json!({"filePath": path, "content": "by opencode"}));
     turn.completed();
     assert_eq!(fs::read_to_string(&path).unwrap(), "by opencode");
 }

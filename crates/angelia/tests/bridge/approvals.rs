@@ -27,10 +27,8 @@ fn every_verdict_has_its_effect() {
         assert_eq!(asked["tool"], "Bash");
         assert_eq!(asked["choices"], json!(["once", "session", "deny", "stop"]));
         assert!(asked["detail"].is_string() && asked["expires_at"].is_string());
-        host.send(
-            &json!({"type": "approve", "approval_id": asked["approval_id"],
-            "verdict": verdict, "note": "not that one"}),
-        );
+        host.send(&json!({"type": "approve", "approval_id": asked["approval_id"],
+            "verdict": verdict, "note": "not that one"}));
         let events = host.until_type("final");
         let resolved = of_type(&events, "approval_resolved")[0];
         assert_eq!(resolved["verdict"], verdict);
@@ -53,10 +51,8 @@ fn a_question_is_answered_by_its_text() {
     let asked = asked(&mut host);
     assert_eq!(asked["kind"], "question");
     let question = asked["questions"][0]["text"].as_str().unwrap();
-    host.send(
-        &json!({"type": "approve", "approval_id": asked["approval_id"],
-        "verdict": "once", "answers": {question: "Blue"}}),
-    );
+    host.send(&json!({"type": "approve", "approval_id": asked["approval_id"],
+        "verdict": "once", "answers": {question: "Blue"}}));
     let events = host.until_type("final");
     let end = ended(&events, "completed");
     assert!(end["response"].as_str().unwrap().contains("Blue"), "{end}");
@@ -68,20 +64,16 @@ fn only_what_is_asked_here_can_be_decided_and_only_once() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &[]);
     let nobody = "01890000-0000-7000-8000-000000000000";
-    host.send(
-        &json!({"type": "approve", "approval_id": nobody, "verdict": "once",
-        "request_id": "a"}),
-    );
+    host.send(&json!({"type": "approve", "approval_id": nobody, "verdict": "once",
+        "request_id": "a"}));
     let error = host.next();
     assert_eq!(error["code"], "unknown_approval");
     assert_eq!(error["request_id"], "a");
     host.send(&run("r", "s", "!ask rm x"));
     let asked = asked(&mut host);
     for verdict in ["deny", "once"] {
-        host.send(
-            &json!({"type": "approve", "approval_id": asked["approval_id"],
-            "verdict": verdict, "request_id": verdict}),
-        );
+        host.send(&json!({"type": "approve", "approval_id": asked["approval_id"],
+            "verdict": verdict, "request_id": verdict}));
     }
     let events = host.until_type("final");
     let errors = of_type(&events, "error");

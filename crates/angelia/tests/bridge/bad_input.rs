@@ -26,57 +26,21 @@ const BAD: &[(&str, &str, Option<&str>)] = &[
     (r#""run""#, "bad_json", None),
     ("{}", "missing_field", None),
     (r#"{"request_id":"r"}"#, "missing_field", Some("r")),
-    (
-        r#"{"type":"dance","request_id":"r"}"#,
-        "unknown_type",
-        Some("r"),
-    ),
+    (r#"{"type":"dance","request_id":"r"}"#, "unknown_type", Some("r")),
     (r#"{"type":7,"request_id":"r"}"#, "bad_field", Some("r")),
-    (
-        r#"{"type":"run","request_id":"r"}"#,
-        "missing_field",
-        Some("r"),
-    ),
-    (
-        r#"{"type":"run","request_id":"r","message":"m"}"#,
-        "missing_field",
-        Some("r"),
-    ),
-    (
-        r#"{"type":"run","session_id":"s","message":"m"}"#,
-        "missing_field",
-        None,
-    ),
-    (
-        r#"{"type":"run","request_id":"r","session_id":"s"}"#,
-        "missing_field",
-        Some("r"),
-    ),
+    (r#"{"type":"run","request_id":"r"}"#, "missing_field", Some("r")),
+    (r#"{"type":"run","request_id":"r","message":"m"}"#, "missing_field", Some("r")),
+    (r#"{"type":"run","session_id":"s","message":"m"}"#, "missing_field", None),
+    (r#"{"type":"run","request_id":"r","session_id":"s"}"#, "missing_field", Some("r")),
     (
         r#"{"type":"run","request_id":"r","session_id":"s","message":null}"#,
         "missing_field",
         Some("r"),
     ),
-    (
-        r#"{"type":"run","request_id":"r","session_id":"s","message":1}"#,
-        "bad_field",
-        Some("r"),
-    ),
-    (
-        r#"{"type":"run","request_id":"r","session_id":"s","message":" \n"}"#,
-        "bad_field",
-        Some("r"),
-    ),
-    (
-        r#"{"type":"run","request_id":"r","session_id":"","message":"m"}"#,
-        "bad_field",
-        Some("r"),
-    ),
-    (
-        r#"{"type":"run","request_id":7,"session_id":"s","message":"m"}"#,
-        "bad_field",
-        Some("7"),
-    ),
+    (r#"{"type":"run","request_id":"r","session_id":"s","message":1}"#, "bad_field", Some("r")),
+    (r#"{"type":"run","request_id":"r","session_id":"s","message":" \n"}"#, "bad_field", Some("r")),
+    (r#"{"type":"run","request_id":"r","session_id":"","message":"m"}"#, "bad_field", Some("r")),
+    (r#"{"type":"run","request_id":7,"session_id":"s","message":"m"}"#, "bad_field", Some("7")),
     (
         r#"{"type":"run","request_id":"r","session_id":"s","message":"m","assistant_delta":1}"#,
         "bad_field",
@@ -87,16 +51,8 @@ const BAD: &[(&str, &str, Option<&str>)] = &[
         "bad_field",
         Some("r"),
     ),
-    (
-        r#"{"type":"interrupt","request_id":"r"}"#,
-        "missing_field",
-        Some("r"),
-    ),
-    (
-        r#"{"type":"approve","request_id":"r"}"#,
-        "missing_field",
-        Some("r"),
-    ),
+    (r#"{"type":"interrupt","request_id":"r"}"#, "missing_field", Some("r")),
+    (r#"{"type":"approve","request_id":"r"}"#, "missing_field", Some("r")),
     (
         r#"{"type":"approve","request_id":"r","approval_id":"x","verdict":"once"}"#,
         "bad_field",
@@ -108,16 +64,8 @@ const BAD: &[(&str, &str, Option<&str>)] = &[
         Some("r"),
     ),
     // As much as can be read of it.
-    (
-        r#"{"type":"run","request_id":"r","message":"half"#,
-        "bad_json",
-        Some("r"),
-    ),
-    (
-        r#"{"request_id":"r","type":"ping"} {"type":"ping"}"#,
-        "bad_json",
-        Some("r"),
-    ),
+    (r#"{"type":"run","request_id":"r","message":"half"#, "bad_json", Some("r")),
+    (r#"{"request_id":"r","type":"ping"} {"type":"ping"}"#, "bad_json", Some("r")),
     (
         r#"{"type":"run","request_id":"r","message":"\ud800","session_id":"s"}"#,
         "bad_field",
@@ -132,11 +80,7 @@ fn b16_a_bad_request_is_an_error_with_its_id_and_the_process_goes_on() {
     for &(line, code, request_id) in BAD {
         let event = error(&mut host, line.as_bytes());
         assert_eq!(event["code"], code, "{line}: {event}");
-        assert_eq!(
-            event.get("request_id").and_then(Value::as_str),
-            request_id,
-            "{line}: {event}"
-        );
+        assert_eq!(event.get("request_id").and_then(Value::as_str), request_id, "{line}: {event}");
     }
     ended(&host.run("r", "s", "still there"), "completed");
     host.quit();
@@ -146,19 +90,13 @@ fn b16_a_bad_request_is_an_error_with_its_id_and_the_process_goes_on() {
 fn b16_a_session_id_is_told_too_where_it_can_be() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &[]);
-    let event = error(
-        &mut host,
-        br#"{"type":"run","session_id":"s","request_id":"r"}"#,
-    );
+    let event = error(&mut host, br#"{"type":"run","session_id":"s","request_id":"r"}"#);
     assert_eq!(event["session_id"], "s");
     let unknown = host.run_with("r", "s", "hello", json!({"profile": "nobody"}));
     let event = unknown.last().unwrap();
     assert_eq!(event["code"], "invalid", "{event}");
     assert_eq!(event["session_id"], "s");
-    assert!(
-        event["message"].as_str().unwrap().contains("default"),
-        "{event}"
-    );
+    assert!(event["message"].as_str().unwrap().contains("default"), "{event}");
     host.quit();
 }
 
@@ -173,10 +111,7 @@ fn b17_every_text_comes_back_as_it_was() {
     assert_eq!(events[0]["session_id"], "s \u{2028}\u{1f600}");
     let end = ended(&events, "completed");
     assert_eq!(end["messages"][0]["content"], odd);
-    assert!(
-        response(&events).contains("bell\u{7} line\u{2028}break"),
-        "{end}"
-    );
+    assert!(response(&events).contains("bell\u{7} line\u{2028}break"), "{end}");
     host.quit();
 }
 

@@ -181,17 +181,11 @@ fn b08_the_directory_is_the_requests_or_the_flags_or_where_we_are() {
     let works_in = |events: &[serde_json::Value]| events[0]["cwd"].as_str().unwrap().to_owned();
     let mut host = Host::start(&machine, &[]);
     let here = works_in(&host.run("r", "here", "hello"));
-    assert_eq!(
-        here,
-        fs::canonicalize(machine.work()).unwrap().to_str().unwrap()
-    );
+    assert_eq!(here, fs::canonicalize(machine.work()).unwrap().to_str().unwrap());
     host.quit();
     let one = root.join("one");
     let mut host = Host::start(&machine, &["--cwd", one.to_str().unwrap()]);
-    assert_eq!(
-        works_in(&host.run("r", "flag", "hello")),
-        one.to_str().unwrap()
-    );
+    assert_eq!(works_in(&host.run("r", "flag", "hello")), one.to_str().unwrap());
     let two = json!({"cwd": root.join("two")});
     let events = host.run_with("r", "request", "hello", two.clone());
     assert_eq!(works_in(&events), root.join("two").to_str().unwrap());
@@ -201,10 +195,7 @@ fn b08_the_directory_is_the_requests_or_the_flags_or_where_we_are() {
     ended(&host.run_with("r", "request", "hello", two), "completed");
     let events = host.run_with("r", "request", "hello", json!({"cwd": one}));
     let error = refused(&events, "session_differs");
-    assert!(
-        error["message"].as_str().unwrap().contains("two"),
-        "{error}"
-    );
+    assert!(error["message"].as_str().unwrap().contains("two"), "{error}");
     let events = host.run_with("r", "new", "hello", json!({"cwd": "/no/such"}));
     refused(&events, "invalid");
     host.quit();
@@ -265,11 +256,8 @@ fn b12_deltas_end_and_the_whole_message_follows() {
         let messages = of_type(&events, "assistant_message");
         assert_eq!(messages.len(), 3);
         for (index, message) in messages.iter().enumerate() {
-            let of_it: Vec<_> = events
-                .iter()
-                .filter(|event| event["index"] == index)
-                .cloned()
-                .collect();
+            let of_it: Vec<_> =
+                events.iter().filter(|event| event["index"] == index).cloned().collect();
             // Its pieces are its text, told once: nothing comes from both sources.
             assert_eq!(joined(&of_it, "assistant_delta"), message["text"]);
             let kinds = types(&of_it);
@@ -292,15 +280,7 @@ fn b14_tools_are_told_when_they_start_and_finish() {
         .filter(|event| event["type"].as_str().unwrap().starts_with("tool_"))
         .cloned()
         .collect();
-    assert_eq!(
-        types(&tools),
-        [
-            "tool_started",
-            "tool_finished",
-            "tool_started",
-            "tool_finished"
-        ]
-    );
+    assert_eq!(types(&tools), ["tool_started", "tool_finished", "tool_started", "tool_finished"]);
     assert_eq!(tools[0]["name"], "Read");
     assert_eq!(tools[0]["class"], "read");
     assert!(tools[0]["input"].is_object());
@@ -320,9 +300,7 @@ fn b15_the_end_has_everything_and_says_how_it_came() {
     assert!(end["usage"]["output_tokens"].as_u64().unwrap() > 0);
     assert!(end.get("error").is_none());
     let roles = end["messages"].as_array().unwrap().iter();
-    let roles: Vec<_> = roles
-        .map(|message| message["role"].as_str().unwrap())
-        .collect();
+    let roles: Vec<_> = roles.map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
     let messages = &end["messages"];
     assert_eq!(messages[0]["content"], "!tool Read\nanswer");
@@ -364,10 +342,7 @@ fn the_same_key_is_run_once() {
     host.until_type("run_started");
     host.send(&run_with("r5", "s", "!hang", slow));
     let started = host.next();
-    assert_eq!(
-        (&started["request_id"], &started["repeats"]),
-        (&json!("r5"), &json!(true))
-    );
+    assert_eq!((&started["request_id"], &started["repeats"]), (&json!("r5"), &json!(true)));
     host.send(&json!({"type": "interrupt", "session_id": "s"}));
     let one = host.until_type("final");
     let other = host.until_type("final");
@@ -387,20 +362,13 @@ fn the_same_key_is_run_once() {
 fn a_field_that_means_nothing_here_is_not_ignored_in_silence() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &[]);
-    let events = host.run_with(
-        "r",
-        "s",
-        "hello",
-        json!({"temperature": 1, "asistant_delta": true}),
-    );
+    let events =
+        host.run_with("r", "s", "hello", json!({"temperature": 1, "asistant_delta": true}));
     let notice = &events[1];
     assert_eq!(notice["type"], "notice");
     assert_eq!(notice["code"], "unknown_field");
     let text = notice["text"].as_str().unwrap();
-    assert!(
-        text.contains("temperature") && text.contains("asistant_delta"),
-        "{text}"
-    );
+    assert!(text.contains("temperature") && text.contains("asistant_delta"), "{text}");
     ended(&events, "completed");
     host.quit();
 }

@@ -62,10 +62,7 @@ fn everything_works_through_it() {
     host.send(&json!({"type": "approve", "approval_id": id, "verdict": "deny", "note": "no"}));
     let events = host.until_type("final");
     assert_eq!(of_type(&events, "approval_resolved")[0]["verdict"], "deny");
-    assert!(
-        response(&events).contains("You refused `rm x`: no"),
-        "{events:?}"
-    );
+    assert!(response(&events).contains("You refused `rm x`: no"), "{events:?}");
     // Interrupts.
     host.send(&run("r", "s", "!hang"));
     host.until_type("run_started");
@@ -80,14 +77,8 @@ fn everything_works_through_it() {
     assert_eq!(again[0]["turn_id"], first[0]["turn_id"]);
     assert_eq!(again[0]["repeats"], true);
     refused(&host.run_with("r3", "s", "other", key), "key_reused");
-    refused(
-        &host.run_with("r4", "s", "hi", json!({"model": "another"})),
-        "session_differs",
-    );
-    refused(
-        &host.run_with("r5", "new", "hi", json!({"profile": "nobody"})),
-        "invalid",
-    );
+    refused(&host.run_with("r4", "s", "hi", json!({"model": "another"})), "session_differs");
+    refused(&host.run_with("r5", "new", "hi", json!({"profile": "nobody"})), "invalid");
     host.send(&run_with("r6", "s", "!hang", json!({})));
     host.until_type("run_started");
     host.send(&run("r7", "s", "hello"));
@@ -109,9 +100,7 @@ fn what_a_killed_bridge_ran_does_not_go_on_in_it() {
     host.until_type("tool_finished");
     host.signal(Signal::KILL);
     drop(host);
-    until("the daemon has ended the turn", || {
-        machine.list("turns")[0]["status"] == "interrupted"
-    });
+    until("the daemon has ended the turn", || machine.list("turns")[0]["status"] == "interrupted");
     serving.stop().is(0);
 }
 
@@ -128,9 +117,6 @@ fn a_daemon_that_goes_away_ends_the_run_and_the_bridge_says_so() {
     assert!(end["error"]["message"].is_string(), "{end}");
     let events = host.run("r2", "s", "hello");
     let error = refused(&events, "unavailable");
-    assert!(
-        error["message"].as_str().unwrap().contains("daemon"),
-        "{error}"
-    );
+    assert!(error["message"].as_str().unwrap().contains("daemon"), "{error}");
     host.quit();
 }

@@ -30,10 +30,7 @@ fn all_ended(machine: &Machine, end: &Ended) {
     let mut names = Vec::new();
     for event in finals {
         ended(std::slice::from_ref(event), "interrupted");
-        assert!(
-            event["response"].as_str().unwrap().contains("said before"),
-            "{event}"
-        );
+        assert!(event["response"].as_str().unwrap().contains("said before"), "{event}");
         names.push(event["request_id"].as_str().unwrap());
     }
     names.sort_unstable();
@@ -61,10 +58,7 @@ fn the_end_of_input_is_the_end() {
     host.close_stdin();
     let end = host.end();
     all_ended(&machine, &end);
-    assert!(
-        !types(&end.events).contains(&"shutdown_ack"),
-        "nobody asked"
-    );
+    assert!(!types(&end.events).contains(&"shutdown_ack"), "nobody asked");
 }
 
 #[test]
@@ -83,10 +77,7 @@ fn a_host_that_has_gone_is_noticed_when_something_is_to_be_told() {
     let mut host = Host::unread(&machine, &[]);
     host.send(&run("r", "s", "!hang"));
     until("the run has begun", || {
-        machine
-            .list("turns")
-            .iter()
-            .any(|turn| turn["status"] == "running")
+        machine.list("turns").iter().any(|turn| turn["status"] == "running")
     });
     host.stop_reading();
     host.send(&json!({"type": "ping"}));

@@ -14,14 +14,7 @@ fn plays(machine: &Machine, program: &str, script: &PathBuf) {
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         Running::of(command, Stdio::null()).wait()
     };
-    let ran = run(&[
-        "--yes",
-        "hello",
-        "!tool Read\nmore",
-        "!ask rm x",
-        "!question",
-        "!who",
-    ]);
+    let ran = run(&["--yes", "hello", "!tool Read\nmore", "!ask rm x", "!question", "!who"]);
     ran.is(0)
         .says("You said: hello")
         .says("[tool] Read pretended.txt")
@@ -39,11 +32,7 @@ fn plays(machine: &Machine, program: &str, script: &PathBuf) {
 #[test]
 fn the_host_in_python_plays() {
     let machine = Machine::with_shell();
-    plays(
-        &machine,
-        "python3",
-        &workspace().join("examples/host-python/host.py"),
-    );
+    plays(&machine, "python3", &workspace().join("examples/host-python/host.py"));
 }
 
 #[test]

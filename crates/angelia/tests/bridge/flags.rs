@@ -16,16 +16,10 @@ fn b18_the_model_and_the_profile_are_defaults() {
     machine.configure("profiles: {default: {executor: parrot}, other: {executor: parrot}}");
     let mut host = Host::start(&machine, &["--model", "m1", "--profile", "other"]);
     let events = host.run("r", "s", "hello");
-    assert_eq!(
-        (&events[0]["model"], &events[0]["profile"]),
-        (&json!("m1"), &json!("other"))
-    );
+    assert_eq!((&events[0]["model"], &events[0]["profile"]), (&json!("m1"), &json!("other")));
     let own = json!({"model": "m2", "profile": "default"});
     let events = host.run_with("r", "s2", "hello", own);
-    assert_eq!(
-        (&events[0]["model"], &events[0]["profile"]),
-        (&json!("m2"), &json!("default"))
-    );
+    assert_eq!((&events[0]["model"], &events[0]["profile"]), (&json!("m2"), &json!("default")));
     // What a request asks of a session that has something else is refused.
     let events = host.run_with("r", "s", "hello", json!({"model": "m2"}));
     refused(&events, "session_differs");
@@ -44,16 +38,11 @@ fn b18_an_address_and_a_key_are_refused_with_a_reason() {
     let machine = Machine::new();
     for flag in ["--base-url", "--api-key"] {
         let ran = machine.angelia(&["bridge", flag, "something"]);
-        ran.is(2)
-            .complains(flag)
-            .complains("its own login")
-            .complains("env");
+        ran.is(2).complains(flag).complains("its own login").complains("env");
         assert_eq!(ran.stdout, "");
     }
     // Some hosts always pass them.
-    machine
-        .angelia(&["bridge", "--base-url", "", "--api-key", ""])
-        .is(0);
+    machine.angelia(&["bridge", "--base-url", "", "--api-key", ""]).is(0);
 }
 
 #[test]
@@ -63,11 +52,7 @@ fn b18_iterations_are_tool_calls_and_end_a_run_as_partial() {
     let events = host.run("r", "s", "said\n!tool A\n!tool B\n!tool C\n!tool D 60000");
     let end = ended(&events, "partial");
     assert_eq!(end["reason"], "budget_tool_count");
-    assert!(
-        of_type(&events, "notice")
-            .iter()
-            .all(|notice| notice["code"] != "resumed")
-    );
+    assert!(of_type(&events, "notice").iter().all(|notice| notice["code"] != "resumed"));
     host.quit();
     machine.angelia(&["bridge", "--max-iterations", "0"]).is(2);
 }
@@ -77,18 +62,9 @@ fn b18_disabled_tools_are_refused_without_asking() {
     let machine = Machine::new();
     let mut host = Host::start(&machine, &["--disabled-toolsets", "Edit, Bash(rm *)"]);
     let events = host.run("r", "s", "!ask rm x");
-    assert!(
-        of_type(&events, "approval_requested").is_empty(),
-        "{events:#?}"
-    );
+    assert!(of_type(&events, "approval_requested").is_empty(), "{events:#?}");
     let end = ended(&events, "completed");
-    assert!(
-        end["response"]
-            .as_str()
-            .unwrap()
-            .contains("disallowed_tools"),
-        "{end}"
-    );
+    assert!(end["response"].as_str().unwrap().contains("disallowed_tools"), "{end}");
     host.quit();
     machine
         .angelia(&["bridge", "--disabled-toolsets", "Bash("])
@@ -143,14 +119,8 @@ fn b19_the_clocks_of_the_stream_can_be_set() {
     assert_eq!(end["error"]["kind"], "timeout");
     assert!(end["response"].as_str().unwrap().contains("word1"));
     host.quit();
-    machine
-        .angelia(&["bridge", "--stream-timeout", "0"])
-        .is(2)
-        .complains("switched off");
-    machine
-        .angelia(&["bridge", "--first-event-timeout", "soon"])
-        .is(2)
-        .complains("90s");
+    machine.angelia(&["bridge", "--stream-timeout", "0"]).is(2).complains("switched off");
+    machine.angelia(&["bridge", "--first-event-timeout", "soon"]).is(2).complains("90s");
 }
 
 #[test]
@@ -189,10 +159,7 @@ fn b20_the_switches_are_defaults_that_a_request_may_override() {
     assert_eq!(kinds(&sized, json!({})), cut);
     assert_eq!(kinds(&sized, json!({"assistant_delta": false})), 0);
     assert_eq!(
-        kinds(
-            &["--assistant-delta-chunk-size", "10"],
-            json!({"assistant_delta": true})
-        ),
+        kinds(&["--assistant-delta-chunk-size", "10"], json!({"assistant_delta": true})),
         cut
     );
     assert_eq!(kinds(&NATIVE, json!({})), 12);

@@ -44,10 +44,7 @@ impl Host {
     /// A host that does not read what it is told, until it does.
     pub(crate) fn unread(machine: &Machine, flags: &[&str]) -> Self {
         let mut command = machine.command(&[&["bridge"], flags].concat());
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut errors = child.stderr.take().unwrap();
         let stderr = thread::spawn(move || {
@@ -228,25 +225,17 @@ pub(crate) fn run(request_id: &str, session: &str, message: &str) -> Value {
 
 pub(crate) fn run_with(request_id: &str, session: &str, message: &str, more: Value) -> Value {
     let mut request = run(request_id, session, message);
-    let Value::Object(more) = more else {
-        panic!("more fields are an object")
-    };
+    let Value::Object(more) = more else { panic!("more fields are an object") };
     request.as_object_mut().unwrap().extend(more);
     request
 }
 
 pub(crate) fn types(events: &[Value]) -> Vec<&str> {
-    events
-        .iter()
-        .map(|event| event["type"].as_str().unwrap())
-        .collect()
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
 pub(crate) fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    events
-        .iter()
-        .filter(|event| event["type"] == kind)
-        .collect()
+    events.iter().filter(|event| event["type"] == kind).collect()
 }
 
 /// The last event, which must be a run's end of this status.

@@ -1,11 +1,7 @@
 //! `angelia bridge` as host applications use it: JSON on stdin and stdout, in a home of its own,
 //! offline.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/agents.rs"]

@@ -20,10 +20,7 @@ const FOR_ITSELF: u64 = 64 * MIB;
 /// The most memory that the bridge has had.
 fn peak(host: &Host) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", host.pid())).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmHWM"))
-        .unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
     let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kib * 1024
 }
@@ -36,10 +33,7 @@ fn a_prompt_of_a_megabyte_arrives_whole() {
     let events = host.run("r", "s", &prompt);
     let end = ended(&events, "completed");
     assert_eq!(end["messages"][0]["content"], prompt);
-    assert!(
-        response(&events).contains("bytes more"),
-        "it was heard to its end"
-    );
+    assert!(response(&events).contains("bytes more"), "it was heard to its end");
     assert!(peak(&host) < FOR_ITSELF + 32 * MIB, "{}", peak(&host));
     host.quit();
 }
@@ -88,10 +82,7 @@ fn an_answer_of_fifty_megabytes_is_told_whole() {
 
 #[test]
 fn a_large_answer_is_cut_as_it_is_written() {
-    tells(
-        8_000_000,
-        &["--assistant-delta", "--assistant-delta-chunk-size", "100"],
-    );
+    tells(8_000_000, &["--assistant-delta", "--assistant-delta-chunk-size", "100"]);
 }
 
 /// The words of a run that is much larger than what a pipe and the bridge hold.
@@ -108,25 +99,16 @@ fn a_host_that_does_not_read_stalls_nobody_and_loses_nothing() {
     let machine = Machine::new();
     let mut host = Host::unread(&machine, &NATIVE);
     host.send(&run("r", "s", &format!("!words {MANY}")));
-    until("the turn ends though nobody reads", || {
-        statuses(&machine) == ["completed"]
-    });
+    until("the turn ends though nobody reads", || statuses(&machine) == ["completed"]);
     // Other sessions go on too.
     host.send(&run("r2", "s2", "hello"));
-    until("so does another", || {
-        statuses(&machine) == ["completed", "completed"]
-    });
-    assert!(
-        peak(&host) < FOR_ITSELF + 64 * MIB,
-        "{} MiB",
-        peak(&host) / MIB
-    );
+    until("so does another", || statuses(&machine) == ["completed", "completed"]);
+    assert!(peak(&host) < FOR_ITSELF + 64 * MIB, "{} MiB", peak(&host) / MIB);
     host.read();
     let mut events = host.until_type("final");
     events.extend(host.until_type("final"));
-    let (one, other): (Vec<_>, Vec<_>) = events
-        .into_iter()
-        .partition(|event| event["request_id"] == "r");
+    let (one, other): (Vec<_>, Vec<_>) =
+        events.into_iter().partition(|event| event["request_id"] == "r");
     ended(&one, "completed");
     ended(&other, "completed");
     assert_eq!(of_type(&one, "assistant_delta").len(), MANY);
@@ -139,13 +121,9 @@ fn a_host_that_does_not_read_can_interrupt() {
     let machine = Machine::new();
     let mut host = Host::unread(&machine, &NATIVE);
     host.send(&run("r", "s", &format!("!words {MANY}\n!tool Wait\n!hang")));
-    until("it is told more than can wait", || {
-        statuses(&machine) == ["running"]
-    });
+    until("it is told more than can wait", || statuses(&machine) == ["running"]);
     host.send(&json!({"type": "interrupt", "session_id": "s"}));
-    until("it is interrupted", || {
-        statuses(&machine) == ["interrupted"]
-    });
+    until("it is interrupted", || statuses(&machine) == ["interrupted"]);
     host.read();
     let events = host.until_type("final");
     ended(&events, "interrupted");
@@ -191,11 +169,7 @@ fn a_thousand_requests_at_once_are_all_answered() {
             _ => assert_eq!(answer["type"], "pong", "{answer}"),
         }
     }
-    assert!(
-        peak(&host) < FOR_ITSELF + 64 * MIB,
-        "{} MiB",
-        peak(&host) / MIB
-    );
+    assert!(peak(&host) < FOR_ITSELF + 64 * MIB, "{} MiB", peak(&host) / MIB);
     host.take_back(writing.join().unwrap());
     let end = host.quit();
     assert_eq!(types(&end.events), ["shutdown_ack"]);

@@ -10,11 +10,9 @@ use crate::{
 #[test]
 fn b19_once_serves_one_request_and_exits() {
     let machine = Machine::new();
-    for (prompt, status, code) in [
-        ("hello", "completed", 0),
-        ("!fail auth", "failed", 77),
-        ("!fail server", "failed", 69),
-    ] {
+    for (prompt, status, code) in
+        [("hello", "completed", 0), ("!fail auth", "failed", 77), ("!fail server", "failed", 69)]
+    {
         let mut host = Host::start(&machine, &["--once"]);
         host.send(&run("r", "s", prompt));
         ended(&host.until_type("final"), status);
@@ -43,9 +41,7 @@ fn b19_once_has_nobody_to_ask_when_input_has_ended() {
     let machine = Machine::new();
     let line = format!("{}\n", run("r", "s", "!ask rm x"));
     let ran = machine.angelia_with_input(&["bridge", "--once"], line.as_bytes());
-    ran.is(0)
-        .says("You refused `rm x`")
-        .says(r#""by":"nobody""#);
+    ran.is(0).says("You refused `rm x`").says(r#""by":"nobody""#);
     // Who is still there is asked.
     let mut host = Host::start(&machine, &["--once"]);
     host.send(&run("r", "s", "!ask rm x"));
@@ -74,10 +70,8 @@ fn b19_once_takes_what_is_no_run_for_its_request_too() {
     assert_eq!(end.code, Some(1));
     refused(&end.events, "bad_json");
     let mut host = Host::start(&machine, &["--once"]);
-    host.send(
-        &json!({"type": "run", "request_id": "r", "session_id": "s", "message": "hello",
-        "profile": "nobody"}),
-    );
+    host.send(&json!({"type": "run", "request_id": "r", "session_id": "s", "message": "hello",
+        "profile": "nobody"}));
     let end = host.end();
     assert_eq!(end.code, Some(1));
     refused(&end.events, "invalid");

@@ -87,10 +87,7 @@ fn b13_a_hundred_runs_tell_the_same_in_every_mode() {
         assert!(first.contains("Green") && first.contains("rm x"), "{first}");
         for number in 1..RUNS {
             let again = played(&mut host, number);
-            assert!(
-                again == first,
-                "run {number} of {flags:?}:\n{again}\n--- not\n{first}"
-            );
+            assert!(again == first, "run {number} of {flags:?}:\n{again}\n--- not\n{first}");
         }
         host.quit();
     }

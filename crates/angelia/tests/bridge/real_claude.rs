@@ -89,15 +89,10 @@ fn real_b09_b12_deltas_are_the_models_own() {
         let events = host.run("r", "s", "WORDS:20:5");
         ended(&events, "completed");
         assert_eq!(of_type(&events, "assistant_delta").len(), 20, "{events:#?}");
-        assert_eq!(
-            joined(&events, "assistant_delta").trim(),
-            response(&events).trim()
-        );
+        assert_eq!(joined(&events, "assistant_delta").trim(), response(&events).trim());
         let synthetic = json!({"native_stream": false, "assistant_delta": true});
         let events = host.run_with("r", "s2", "WORDS:20", synthetic);
-        let message = of_type(&events, "assistant_message")[0]["text"]
-            .as_str()
-            .unwrap();
+        let message = of_type(&events, "assistant_message")[0]["text"].as_str().unwrap();
         assert_eq!(joined(&events, "assistant_delta"), message);
         host.quit();
     });
@@ -113,10 +108,7 @@ fn real_b14_approvals_let_a_tool_run_or_not() {
             host.send(&run("r", verdict, &bash(&command)));
             let asked = host.until_type("approval_requested").pop().unwrap();
             assert_eq!(asked["kind"], "tool");
-            assert!(
-                asked["title"].as_str().unwrap().contains("touch"),
-                "{asked}"
-            );
+            assert!(asked["title"].as_str().unwrap().contains("touch"), "{asked}");
             let id = &asked["approval_id"];
             host.send(&json!({"type": "approve", "approval_id": id, "verdict": verdict}));
             let events = host.until_type("final");
@@ -151,14 +143,7 @@ fn real_b04_an_interrupted_conversation_goes_on() {
 #[test]
 fn real_b18_flags_reach_the_program() {
     on_both(|lab| {
-        let flags = [
-            "--toolsets",
-            "Read,Glob",
-            "--model",
-            "haiku",
-            "--max-iterations",
-            "2",
-        ];
+        let flags = ["--toolsets", "Read,Glob", "--model", "haiku", "--max-iterations", "2"];
         let mut host = Host::start(&lab.machine, &flags);
         ended(&host.run("r", "s", "ECHO:hi"), "completed");
         host.quit();
@@ -168,11 +153,7 @@ fn real_b18_flags_reach_the_program() {
         tools.retain(|name| ["Bash", "Read", "Glob", "Edit", "Write"].contains(name));
         tools.sort_unstable();
         assert_eq!(tools, ["Glob", "Read"]);
-        assert!(
-            asked["model"].as_str().unwrap().contains("haiku"),
-            "{}",
-            asked["model"]
-        );
+        assert!(asked["model"].as_str().unwrap().contains("haiku"), "{}", asked["model"]);
     });
 }
 

@@ -128,21 +128,12 @@ async fn nothing_accepted_is_lost_when_the_bus_is_killed_twenty_times() {
         daemon = machine.daemon();
     }
     let patience = Duration::from_mins(2);
-    tokio::time::timeout(patience, sending)
-        .await
-        .unwrap()
-        .unwrap();
-    let order = tokio::time::timeout(patience, receiving)
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(patience, sending).await.unwrap().unwrap();
+    let order = tokio::time::timeout(patience, receiving).await.unwrap().unwrap();
     let expected: Vec<usize> = (0..MESSAGES).collect();
     assert!(
         order == expected,
         "killed at {moments:?}; first difference at {:?}",
-        order
-            .iter()
-            .zip(&expected)
-            .position(|(got, expected)| got != expected)
+        order.iter().zip(&expected).position(|(got, expected)| got != expected)
     );
 }

@@ -32,11 +32,7 @@ impl Listening {
             .unwrap();
         let output = child.stdout.take().map(BufReader::new);
         let notes = BufReader::new(child.stderr.take().unwrap());
-        Self {
-            child,
-            output,
-            notes,
-        }
+        Self { child, output, notes }
     }
 
     fn note(&mut self) -> String {
@@ -114,10 +110,7 @@ async fn every_message_is_shown_or_acted_on() {
     send(&machine, &["--type", "ask", "why?"]);
     send(&machine, &["--channel", "webhook:ops", "for a channel"]);
     send(&machine, &["--channel", "nonsense", "for no channel"]);
-    send(
-        &machine,
-        &["--type", "silent", "not shown, as the rule says"],
-    );
+    send(&machine, &["--type", "silent", "not shown, as the rule says"]);
     send(&machine, &["--type", "run", "a command"]);
     send(&machine, &["--body", "[1, 2]"]);
     send(&machine, &["--body", r#"{"text": 7}"#]);
@@ -168,10 +161,7 @@ async fn as_json_every_message_is_one_line() {
     let half = r#"{"type":"message","to":"r","id":"2","ts":1,"body":"\ud83d"}"#;
     send_raw(&machine, &[broken, half]).await;
     let line: serde_json::Value = serde_json::from_str(&listening.line()).unwrap();
-    assert_eq!(
-        (&line["body"], &line["verified"]),
-        (&"a\nb".into(), &false.into())
-    );
+    assert_eq!((&line["body"], &line["verified"]), (&"a\nb".into(), &false.into()));
     assert!(listening.line().contains(r#""id":"2""#));
     until("all are acknowledged", || machine.status()["queued"] == 0);
 }

@@ -1,10 +1,6 @@
 //! The bus as a program: its commands, its death, and the clients of hermes-bus against it.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod killed;
 mod listening;

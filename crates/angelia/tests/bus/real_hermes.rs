@@ -12,14 +12,8 @@ use serde_json::json;
 use crate::stage::{Machine, text};
 
 fn installed(program: &str) -> PathBuf {
-    let path = programs::workspace()
-        .join("target/python/hermes/bin")
-        .join(program);
-    assert!(
-        path.exists(),
-        "{} is missing; run `cargo xtask setup`",
-        path.display()
-    );
+    let path = programs::workspace().join("target/python/hermes/bin").join(program);
+    assert!(path.exists(), "{} is missing; run `cargo xtask setup`", path.display());
     path
 }
 
@@ -31,12 +25,7 @@ fn python(machine: &Machine, script: &str) -> Command {
 
 fn run(mut command: Command) -> Output {
     let ran = command.output().unwrap();
-    assert!(
-        ran.status.success(),
-        "{}\n{}",
-        text(&ran.stdout),
-        text(&ran.stderr)
-    );
+    assert!(ran.status.success(), "{}\n{}", text(&ran.stdout), text(&ran.stderr));
     ran
 }
 
@@ -125,28 +114,12 @@ async fn notify_hermes_reaches_our_clients() {
     let _running = machine.started();
     let mut receiver = machine.registered("r").await;
     let mut notify = machine.program(installed("notify-hermes"));
-    notify.args([
-        "--to",
-        "r",
-        "--type",
-        "done",
-        "--channel",
-        "x:y",
-        "--from",
-        "me",
-        "hello",
-    ]);
+    notify.args(["--to", "r", "--type", "done", "--channel", "x:y", "--from", "me", "hello"]);
     let ran = run(notify);
     assert_eq!(text(&ran.stdout).trim(), "OK: notified r");
     let got = receiver.hear().await;
-    assert_eq!(
-        got["body"],
-        json!({"text": "hello", "type": "done", "channel": "x:y"})
-    );
-    assert_eq!(
-        (&got["from"], &got["verified"]),
-        (&json!("me"), &json!(false))
-    );
+    assert_eq!(got["body"], json!({"text": "hello", "type": "done", "channel": "x:y"}));
+    assert_eq!((&got["from"], &got["verified"]), (&json!("me"), &json!(false)));
 }
 
 #[test]
@@ -156,10 +129,7 @@ fn a_sender_starts_our_daemon_when_none_runs() {
     run(python(&machine, &script));
     let _stopped_at_the_end = machine.started();
     let status = machine.status();
-    assert_eq!(
-        (&status["running"], &status["queued"]),
-        (&json!(true), &json!(1))
-    );
+    assert_eq!((&status["running"], &status["queued"]), (&json!(true), &json!(1)));
 }
 
 /// Their `hermes-busd` takes our daemon for theirs, and is told the truth by it.
@@ -239,10 +209,6 @@ sys.stdin.readline()
     let ended = child.wait_with_output().unwrap();
     let output = text(&ended.stdout);
     for expected in ["INFO", "STATUS", "plugged", "SENT"] {
-        assert!(
-            output.contains(expected),
-            "{output}\n{}",
-            text(&ended.stderr)
-        );
+        assert!(output.contains(expected), "{output}\n{}", text(&ended.stderr));
     }
 }

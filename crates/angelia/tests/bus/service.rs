@@ -15,10 +15,7 @@ fn it_starts_in_the_background_is_there_at_once_and_stops_without_a_trace() {
     let status = machine.status();
     assert_eq!(status["running"], true);
     let pid = status["pid"].as_u64().unwrap();
-    for path in [
-        machine.home().join("run/bus.pid"),
-        machine.root().join("hermes/run/busd.pid"),
-    ] {
+    for path in [machine.home().join("run/bus.pid"), machine.root().join("hermes/run/busd.pid")] {
         assert_eq!(fs::read_to_string(path).unwrap().trim(), pid.to_string());
     }
     // Once more is not one more.
@@ -39,13 +36,9 @@ fn it_starts_in_the_background_is_there_at_once_and_stops_without_a_trace() {
 fn of_many_started_at_once_one_runs_and_all_say_so() {
     let machine = Machine::new();
     let started: Vec<_> = std::thread::scope(|scope| {
-        let starts: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| machine.angelia(&["bus", "start"])))
-            .collect();
-        starts
-            .into_iter()
-            .map(|start| start.join().unwrap())
-            .collect()
+        let starts: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| machine.angelia(&["bus", "start"]))).collect();
+        starts.into_iter().map(|start| start.join().unwrap()).collect()
     });
     let _stopped_at_the_end = machine.started();
     let pid = machine.status()["pid"].to_string();
@@ -65,14 +58,8 @@ fn its_other_names_are_commands() {
     assert_ne!(machine.status()["pid"], before);
     assert!(machine.named("hermes-busd", &["status"]).status.success());
     assert!(machine.named("hermes-busd", &["stop"]).status.success());
-    assert_eq!(
-        machine.named("hermes-busd", &["status"]).status.code(),
-        Some(1)
-    );
-    assert_eq!(
-        machine.named("hermes-busd", &["nonsense"]).status.code(),
-        Some(2)
-    );
+    assert_eq!(machine.named("hermes-busd", &["status"]).status.code(), Some(1));
+    assert_eq!(machine.named("hermes-busd", &["nonsense"]).status.code(), Some(2));
 }
 
 #[tokio::test]
@@ -89,10 +76,7 @@ async fn a_killed_bus_leaves_nothing_that_stops_the_next() {
     let _running = machine.started();
     let mut receiver = machine.registered("r").await;
     let got = receiver.hear().await;
-    assert_eq!(
-        (&got["id"], &got["redelivered"]),
-        (&json!("1"), &json!(true))
-    );
+    assert_eq!((&got["id"], &got["redelivered"]), (&json!("1"), &json!(true)));
 }
 
 #[test]
@@ -111,11 +95,7 @@ fn somebody_elses_daemon_is_left_alone() {
 fn a_bus_without_a_socket_cannot_run_alone() {
     let machine = Machine::new();
     fs::create_dir_all(machine.home()).unwrap();
-    fs::write(
-        machine.home().join("config.yaml"),
-        "bus: {hermes_socket: false}\n",
-    )
-    .unwrap();
+    fs::write(machine.home().join("config.yaml"), "bus: {hermes_socket: false}\n").unwrap();
     let start = machine.angelia(&["bus", "start"]);
     assert_eq!(start.status.code(), Some(78), "{start:?}");
     assert!(text(&start.stderr).contains("hermes_socket"), "{start:?}");
@@ -136,20 +116,9 @@ async fn dead_letters_are_listed_and_sent_again() {
     let letter: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
     assert_eq!(letter["reason"], "not today");
     let number = letter["position"].to_string();
-    assert!(
-        machine
-            .angelia(&["bus", "dead", "resend", &number])
-            .status
-            .success()
-    );
+    assert!(machine.angelia(&["bus", "dead", "resend", &number]).status.success());
     assert_eq!(receiver.hear().await["id"], got["id"]);
-    assert_eq!(
-        machine
-            .angelia(&["bus", "dead", "resend", &number])
-            .status
-            .code(),
-        Some(1)
-    );
+    assert_eq!(machine.angelia(&["bus", "dead", "resend", &number]).status.code(), Some(1));
 }
 
 #[tokio::test]
@@ -164,12 +133,7 @@ async fn listening_prints_messages_and_says_when_its_name_is_taken() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    assert!(
-        machine
-            .angelia(&["bus", "send", "--to", "r", "hello"])
-            .status
-            .success()
-    );
+    assert!(machine.angelia(&["bus", "send", "--to", "r", "hello"]).status.success());
     let mut line = String::new();
     let mut output = BufReader::new(listening.stdout.take().unwrap());
     output.read_line(&mut line).unwrap();

@@ -51,10 +51,7 @@ impl Machine {
     }
 
     pub(crate) fn program(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "starting the program is what is tested"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "starting the program is what is tested")]
         let mut command = Command::new(program);
         command
             .env_clear()
@@ -79,12 +76,8 @@ impl Machine {
 
     /// In the foreground, to be killed.
     pub(crate) fn daemon(&self) -> Daemon {
-        let child = self
-            .program(ANGELIA)
-            .args(["bus", "run"])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let child =
+            self.program(ANGELIA).args(["bus", "run"]).stderr(Stdio::null()).spawn().unwrap();
         Daemon(child)
     }
 
@@ -97,9 +90,7 @@ impl Machine {
 
     pub(crate) async fn registered(&self, name: &str) -> BusPeer {
         let mut peer = BusPeer::connect_soon(&self.socket()).await;
-        let reply = peer
-            .ask(json!({"type": "register", "endpoint": name, "ack": true}))
-            .await;
+        let reply = peer.ask(json!({"type": "register", "endpoint": name, "ack": true})).await;
         assert_eq!(reply["type"], "registered", "{reply}");
         peer
     }

@@ -123,10 +123,7 @@ async fn hooks_see_every_message_slow_nobody_and_leave_nothing_behind() {
     let child = machine
         .program(env!("CARGO_BIN_EXE_angelia"))
         .args(["bus", "run"])
-        .env(
-            "HERMES_BUS_HOOKS",
-            json!([slow, note, "/nowhere/at-all.sh"]).to_string(),
-        )
+        .env("HERMES_BUS_HOOKS", json!([slow, note, "/nowhere/at-all.sh"]).to_string())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();

@@ -17,9 +17,8 @@ pub(crate) fn marked(machine: &Machine) -> Vec<u32> {
         };
         let read = |part: &str| fs::read(entry.path().join(part)).unwrap_or_default();
         let environment = read("environ");
-        let carries = environment
-            .split(|byte| *byte == 0)
-            .any(|one| one.starts_with(mark.as_bytes()));
+        let carries =
+            environment.split(|byte| *byte == 0).any(|one| one.starts_with(mark.as_bytes()));
         if carries && !is_dead(&read("stat")) {
             found.push(pid);
         }
@@ -30,9 +29,7 @@ pub(crate) fn marked(machine: &Machine) -> Vec<u32> {
 /// A zombie waits for its parent to look and does nothing any more.
 fn is_dead(stat: &[u8]) -> bool {
     let state = String::from_utf8_lossy(stat);
-    state
-        .rsplit_once(") ")
-        .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 pub(crate) fn command_line(pid: u32) -> String {

@@ -51,12 +51,7 @@ fn fails(machine: &Machine, code: i32) -> Transcript {
 
 #[test]
 fn one_that_ends_at_once() {
-    for script in [
-        "exit 0",
-        "exit 3",
-        "kill -9 $$",
-        "echo 'no such option' >&2; exit 1",
-    ] {
+    for script in ["exit 0", "exit 3", "kill -9 $$", "echo 'no such option' >&2; exit 1"] {
         let machine = machine_with(script);
         let turn = fails(&machine, 1);
         let message = turn.end()["failure"]["message"].as_str().unwrap();
@@ -69,10 +64,7 @@ fn what_it_says_on_stderr_is_passed_on_without_secrets() {
     let machine =
         machine_with("echo 'bad key sk-ant-api03-abcdefghijklmnopqrstuvwxyz' >&2; exit 1");
     let message = fails(&machine, 1).end()["failure"]["message"].to_string();
-    assert!(
-        message.contains("bad key") && !message.contains("abcdefgh"),
-        "{message}"
-    );
+    assert!(message.contains("bad key") && !message.contains("abcdefgh"), "{message}");
 }
 
 #[test]
@@ -85,10 +77,7 @@ fn one_that_prints_garbage() {
         "\"$FAKE\" half-line '{\"type\":\"sys'",
     ] {
         fails(&machine_with(script), 1);
-        fails(
-            &machine_with(&format!("{INITIALIZE}\nread -r turn\n{script}")),
-            1,
-        );
+        fails(&machine_with(&format!("{INITIALIZE}\nread -r turn\n{script}")), 1);
     }
 }
 
@@ -105,12 +94,7 @@ fn garbage_between_good_lines_does_no_harm() {
     turn.completed();
     assert_eq!(turn.text(), "still here");
     let native = turn.of_type("native");
-    assert!(
-        native
-            .iter()
-            .any(|event| event["name"] == "news from tomorrow"),
-        "{turn:#?}"
-    );
+    assert!(native.iter().any(|event| event["name"] == "news from tomorrow"), "{turn:#?}");
 }
 
 #[test]
@@ -122,10 +106,7 @@ fn one_that_dies_in_the_middle_of_a_line() {
     let turn = fails(&machine_with(&script), 1);
     assert_eq!(turn.text(), "half of the answer");
     let message = turn.end()["failure"]["message"].as_str().unwrap();
-    assert!(
-        message.contains("SIGKILL") || message.contains("signal"),
-        "{message}"
-    );
+    assert!(message.contains("SIGKILL") || message.contains("signal"), "{message}");
 }
 
 /// It ignores everything and has put a grandchild elsewhere.

@@ -8,10 +8,7 @@ use crate::stage::{Machine, Ran};
 /// Mounts 1 MiB over the home and runs the script there; `None` where nobody may mount.
 fn on_a_small_disk(machine: &Machine, script: &str) -> Option<Ran> {
     let home = machine.place.home();
-    let mount = format!(
-        "mount -t tmpfs -o size=1m none '{}' || exit 99; ",
-        home.display()
-    );
+    let mount = format!("mount -t tmpfs -o size=1m none '{}' || exit 99; ", home.display());
     in_a_namespace(machine, &format!("{mount}{script}"))
 }
 
@@ -29,10 +26,7 @@ fn in_a_namespace(machine: &Machine, script: &str) -> Option<Ran> {
 const CODE: &str = "echo \"code $?\"";
 
 fn codes(ran: &Ran) -> Vec<u8> {
-    let lines = ran
-        .stdout
-        .lines()
-        .filter_map(|line| line.strip_prefix("code "));
+    let lines = ran.stdout.lines().filter_map(|line| line.strip_prefix("code "));
     lines.map(|code| code.parse().unwrap()).collect()
 }
 
@@ -56,16 +50,10 @@ fn a_full_disk_is_said_and_loses_nothing() {
     let Some(ran) = on_a_small_disk(&machine, &script) else {
         return a_limit_stands_in(&machine);
     };
-    ran.is(0)
-        .complains("disk is full")
-        .complains("free some space")
-        .complains("No space left");
+    ran.is(0).complains("disk is full").complains("free some space").complains("No space left");
     let codes = codes(&ran);
     assert_eq!((codes[0], codes[5]), (0, 0), "{ran:#?}");
-    assert!(
-        codes[1..5].iter().all(|code| [70, 78].contains(code)),
-        "{ran:#?}"
-    );
+    assert!(codes[1..5].iter().all(|code| [70, 78].contains(code)), "{ran:#?}");
     ran.says("\"turn.finished\"").says("remember me");
     // The one that could not be recorded has been closed by the next start.
     assert_eq!(ran.stdout.matches("completed").count(), 2, "{ran:#?}");
@@ -98,14 +86,8 @@ fn a_home_that_may_only_be_read_is_said() {
     if let Some(ran) = in_a_namespace(&machine, &script) {
         ran.is(0).complains("Read-only").complains("may be written");
         let codes = codes(&ran);
-        assert!(
-            codes[..3].iter().all(|code| [70, 78].contains(code)),
-            "{ran:#?}"
-        );
-        assert_eq!(
-            codes[3], 0,
-            "looking at the configuration needs no writing: {ran:#?}"
-        );
+        assert!(codes[..3].iter().all(|code| [70, 78].contains(code)), "{ran:#?}");
+        assert_eq!(codes[3], 0, "looking at the configuration needs no writing: {ran:#?}");
     }
     assert_eq!(machine.list("turns").len(), 1);
 }

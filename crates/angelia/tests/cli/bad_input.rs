@@ -7,17 +7,13 @@ use crate::stage::Machine;
 #[test]
 fn binary_garbage_is_not_a_prompt() {
     let machine = Machine::new();
-    let garbage: Vec<u8> = (0..100_000_u32)
-        .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2])
-        .collect();
+    let garbage: Vec<u8> =
+        (0..100_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
     for arguments in [&["run", "-"][..], &["run"]] {
         let ran = machine.angelia_with_input(arguments, &garbage);
         ran.is(2).complains("not UTF-8").complains("file");
     }
-    assert!(
-        !machine.home().join("state.db").exists(),
-        "nothing was begun"
-    );
+    assert!(!machine.home().join("state.db").exists(), "nothing was begun");
     // Control characters are text.
     let ran = machine.angelia_with_input(&["run", "--json", "-"], b"a\0b\x1b[2Jc\r\n\x07");
     ran.is(0);
@@ -50,10 +46,7 @@ fn the_daemon_takes_as_much_as_a_command_does() {
     let machine = Machine::new();
     let serving = machine.serve();
     let line = vec![b'x'; 4 * 1024 * 1024];
-    machine
-        .angelia_with_input(&["run", "-"], &line)
-        .is(0)
-        .says("bytes more");
+    machine.angelia_with_input(&["run", "-"], &line).is(0).says("bytes more");
     // Less than a prompt may have, but as JSON more than a request may have.
     let quotes = vec![b'"'; 40 * 1024 * 1024];
     let ran = machine.angelia_with_input(&["run", "-"], &quotes);
@@ -71,14 +64,8 @@ fn no_standard_input_is_no_prompt() {
         let ran = machine.shell(&format!("\"$ANGELIA\" {arguments} </dev/null"));
         ran.is(2).complains("prompt");
     }
-    machine
-        .shell("\"$ANGELIA\" run - < .")
-        .is(2)
-        .complains("directory");
-    machine
-        .shell("\"$ANGELIA\" run hello <&-")
-        .is(0)
-        .says("You said: hello");
+    machine.shell("\"$ANGELIA\" run - < .").is(2).complains("directory");
+    machine.shell("\"$ANGELIA\" run hello <&-").is(0).says("You said: hello");
 }
 
 #[test]
@@ -87,19 +74,15 @@ fn a_directory_that_cannot_be_entered_is_named() {
     let file = machine.work().join("file");
     fs::write(&file, "").unwrap();
     for cwd in ["/nonexistent/place", "file", ""] {
-        machine
-            .angelia(&["run", "--cwd", cwd, "hi"])
-            .complains(if cwd.is_empty() { "" } else { cwd });
+        machine.angelia(&["run", "--cwd", cwd, "hi"]).complains(if cwd.is_empty() {
+            ""
+        } else {
+            cwd
+        });
     }
-    machine
-        .angelia(&["run", "--cwd", "/nonexistent/place", "hi"])
-        .is(1)
-        .complains("exists");
+    machine.angelia(&["run", "--cwd", "/nonexistent/place", "hi"]).is(1).complains("exists");
     let serving = machine.serve();
-    machine
-        .angelia(&["run", "--cwd", "/nonexistent/place", "hi"])
-        .is(1)
-        .complains("exists");
+    machine.angelia(&["run", "--cwd", "/nonexistent/place", "hi"]).is(1).complains("exists");
     serving.stop().is(0);
     let ran = machine.shell("mkdir gone && cd gone && rmdir ../gone && \"$ANGELIA\" run hello");
     ran.is(1).complains("directory");
@@ -116,17 +99,9 @@ fn a_directory_without_permission_is_named() {
              exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{script}'",
             root = machine.place.root().display()
         );
-        machine
-            .shell(&script)
-            .is(1)
-            .complains("locked")
-            .complains("enter");
+        machine.shell(&script).is(1).complains("locked").complains("enter");
     } else {
-        machine
-            .shell(script)
-            .is(1)
-            .complains("locked")
-            .complains("enter");
+        machine.shell(script).is(1).complains("locked").complains("enter");
     }
 }
 
@@ -154,54 +129,32 @@ fn a_configuration_of_garbage_is_refused_by_line() {
     ] {
         fs::write(&file, garbage).unwrap();
         let ran = machine.angelia(&["run", "hi"]);
-        ran.is(78)
-            .complains("config.yaml")
-            .complains("config check");
+        ran.is(78).complains("config.yaml").complains("config check");
         // Without `--listen`, which would replace a `listen` of the file: it never comes to a port.
         machine.angelia(&["serve"]).is(78);
     }
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    machine
-        .angelia(&["run", "hi"])
-        .is(78)
-        .complains("config.yaml");
+    machine.angelia(&["run", "hi"]).is(78).complains("config.yaml");
 }
 
 #[test]
 fn a_program_that_is_none_is_named() {
     let machine = Machine::new();
     let configure = |binary: &str| {
-        machine.configure(&format!(
-            "profiles: {{default: {{executor: claude, binary: {binary}}}}}"
-        ));
+        machine
+            .configure(&format!("profiles: {{default: {{executor: claude, binary: {binary}}}}}"));
     };
     configure("/nonexistent/claude");
-    machine
-        .angelia(&["run", "hi"])
-        .is(69)
-        .complains("/nonexistent/claude")
-        .complains("install");
+    machine.angelia(&["run", "hi"]).is(69).complains("/nonexistent/claude").complains("install");
     configure("/etc/passwd");
-    machine
-        .angelia(&["run", "hi"])
-        .is(69)
-        .complains("/etc/passwd")
-        .complains("chmod");
+    machine.angelia(&["run", "hi"]).is(69).complains("/etc/passwd").complains("chmod");
     configure("/etc");
     machine.angelia(&["run", "hi"]).is(69).complains("/etc");
     machine.configure("profiles: {default: {executor: claude}}");
-    machine
-        .angelia(&["run", "hi"])
-        .is(69)
-        .complains("PATH")
-        .complains("hint: install");
+    machine.angelia(&["run", "hi"]).is(69).complains("PATH").complains("hint: install");
     let serving = machine.serve();
-    machine
-        .angelia(&["run", "hi"])
-        .is(69)
-        .complains("PATH")
-        .complains("hint: install");
+    machine.angelia(&["run", "hi"]).is(69).complains("PATH").complains("hint: install");
     serving.stop().is(0);
     for turn in machine.list("turns") {
         assert_eq!(turn["status"], "failed");

@@ -25,26 +25,12 @@ fn a_damaged_file_is_named_with_what_to_do_and_kept() {
         *byte = 0xa5;
     }
     let noise = vec![0x5a; 20_000];
-    for damaged in [
-        &b"garbage"[..],
-        &noise,
-        header,
-        &good[..good.len() / 2],
-        &good[..9000],
-        &holed,
-    ] {
+    for damaged in [&b"garbage"[..], &noise, header, &good[..good.len() / 2], &good[..9000], &holed]
+    {
         fs::write(&file, damaged).unwrap();
-        for command in [
-            &["run", "hi"][..],
-            &["sessions", "list"],
-            &["turns", "list"],
-            SERVE,
-        ] {
+        for command in [&["run", "hi"][..], &["sessions", "list"], &["turns", "list"], SERVE] {
             let ran = machine.angelia(command);
-            ran.is(70)
-                .complains("state.db")
-                .complains("damaged")
-                .complains("mv ");
+            ran.is(70).complains("state.db").complains("damaged").complains("mv ");
         }
         let ran = machine.angelia(&["run", "--json", "hi"]);
         ran.is(70);
@@ -53,10 +39,7 @@ fn a_damaged_file_is_named_with_what_to_do_and_kept() {
     }
     // What was good before is good again.
     fs::write(&file, &good).unwrap();
-    machine
-        .angelia(&["sessions", "list"])
-        .is(0)
-        .says("remember me");
+    machine.angelia(&["sessions", "list"]).is(0).says("remember me");
     machine.angelia(&["run", "-s", "work", "hi"]).is(0);
 }
 
@@ -75,11 +58,7 @@ fn a_folder_in_its_place_is_named() {
     machine.configure("");
     fs::create_dir(machine.home().join("state.db")).unwrap();
     for command in [&["run", "hi"][..], &["sessions", "list"], SERVE] {
-        machine
-            .angelia(command)
-            .is(70)
-            .complains("state.db")
-            .complains("check");
+        machine.angelia(command).is(70).complains("state.db").complains("check");
     }
 }
 
@@ -91,11 +70,7 @@ fn records_of_a_later_version_are_left_alone() {
     // The number of the last migration, where SQLite keeps it for its users.
     bytes[60..64].copy_from_slice(&9999_u32.to_be_bytes());
     fs::write(&file, &bytes).unwrap();
-    machine
-        .angelia(&["run", "hi"])
-        .is(70)
-        .complains("state.db")
-        .complains("version");
+    machine.angelia(&["run", "hi"]).is(70).complains("state.db").complains("version");
     assert_eq!(fs::read(&file).unwrap(), bytes);
 }
 
@@ -103,20 +78,13 @@ fn records_of_a_later_version_are_left_alone() {
 fn a_home_that_is_no_folder_is_named() {
     let mut machine = Machine::new();
     fs::write(machine.home(), "a file").unwrap();
-    machine
-        .angelia(&["run", "hi"])
-        .is(78)
-        .complains(".angelia")
-        .complains("Not a directory");
+    machine.angelia(&["run", "hi"]).is(78).complains(".angelia").complains("Not a directory");
     let long = machine.place.root().join("long/".repeat(40));
     machine.set("ANGELIA_HOME", long);
     machine.angelia(&["run", "hi"]).is(0);
     machine.angelia(SERVE).is(78).complains("shorter");
     machine.set("ANGELIA_HOME", "/proc/nowhere");
-    machine
-        .angelia(&["run", "hi"])
-        .is(78)
-        .complains("ANGELIA_HOME");
+    machine.angelia(&["run", "hi"]).is(78).complains("ANGELIA_HOME");
     machine.set("ANGELIA_HOME", "");
     machine.set("HOME", "");
     machine.angelia(&["run", "hi"]).is(78).complains("HOME");

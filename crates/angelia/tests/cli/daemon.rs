@@ -35,20 +35,11 @@ fn the_token_is_the_owners_and_stays_the_same() {
     let bearer = format!("authorization: Bearer {}\r\n", token.trim());
     assert_eq!(http::ask_tcp(&machine, "/healthz", "").status, 200);
     assert_eq!(http::ask_tcp(&machine, "/api/sessions", "").status, 401);
-    assert_eq!(
-        http::ask_tcp(&machine, "/api/sessions", &bearer).status,
-        200
-    );
+    assert_eq!(http::ask_tcp(&machine, "/api/sessions", &bearer).status, 200);
     let printed = serving.stop();
-    assert!(
-        !printed.stderr.contains(token.trim()),
-        "it is never printed"
-    );
+    assert!(!printed.stderr.contains(token.trim()), "it is never printed");
     let _serving = machine.serve();
-    assert_eq!(
-        fs::read_to_string(machine.home().join("token")).unwrap(),
-        token
-    );
+    assert_eq!(fs::read_to_string(machine.home().join("token")).unwrap(), token);
 }
 
 #[test]
@@ -68,18 +59,9 @@ fn an_address_that_is_taken_or_not_ours_is_refused() {
     let machine = Machine::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    machine
-        .angelia(&["serve", "--listen", &address])
-        .is(69)
-        .complains("--listen");
-    machine
-        .angelia(&["serve", "--listen", "0.0.0.0:0"])
-        .is(78)
-        .complains("angelia keys add");
-    machine
-        .angelia(&["serve", "--listen", "nonsense"])
-        .is(78)
-        .complains("--listen");
+    machine.angelia(&["serve", "--listen", &address]).is(69).complains("--listen");
+    machine.angelia(&["serve", "--listen", "0.0.0.0:0"]).is(78).complains("angelia keys add");
+    machine.angelia(&["serve", "--listen", "nonsense"]).is(78).complains("--listen");
     assert!(!machine.home().join("run/angelia.sock").exists());
     machine.serve().stop().is(0);
 }
@@ -94,14 +76,8 @@ fn commands_use_it_and_the_process_stays_hot() {
         turn.text().to_owned()
     };
     let (first, second) = (turn("turn 1 of"), turn("turn 2 of"));
-    assert_eq!(
-        first.replace("turn 1 of", "turn 2 of"),
-        second,
-        "the same process"
-    );
-    machine
-        .angelia(&["doctor"])
-        .says("running, used by every command");
+    assert_eq!(first.replace("turn 1 of", "turn 2 of"), second, "the same process");
+    machine.angelia(&["doctor"]).says("running, used by every command");
     assert!(!marked(&machine).is_empty());
     serving.stop().is(0);
     assert!(marked(&machine).is_empty(), "its agents have gone with it");
@@ -114,9 +90,7 @@ fn one_with_another_configuration_is_ignored_with_a_note() {
     machine.angelia(&["run", "hello"]).is(0);
     machine.configure("profiles: {default: {executor: parrot, model: other}}");
     let ran = machine.angelia(&["run", "--json", "!who"]);
-    ran.is(0)
-        .complains("another configuration")
-        .complains("without it");
+    ran.is(0).complains("another configuration").complains("without it");
     assert!(ran.stdout.contains(r#""model":"other""#), "{ran:#?}");
     machine.configure("");
     let ran = machine.angelia(&["run", "hello"]);
@@ -131,9 +105,7 @@ fn going_ends_every_turn_and_those_who_watch_see_it() {
     let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
     running.until_says("said before");
     let session = http::session(&machine, &serving.socket, "default");
-    let queued: Vec<_> = (0..3)
-        .map(|_| http::submit(&serving.socket, &session, "!hang"))
-        .collect();
+    let queued: Vec<_> = (0..3).map(|_| http::submit(&serving.socket, &session, "!hang")).collect();
     let stopped = serving.stop();
     stopped.is(0);
     let ran = running.wait();
@@ -153,10 +125,7 @@ fn a_dead_daemons_socket_confuses_nobody() {
     let serving = machine.serve();
     machine.angelia(&["run", "-s", "work", "hello"]).is(0);
     serving.kill();
-    assert!(
-        machine.home().join("run/angelia.sock").exists(),
-        "that is what is tested"
-    );
+    assert!(machine.home().join("run/angelia.sock").exists(), "that is what is tested");
     let ran = machine.angelia(&["run", "-s", "work", "hello"]);
     assert_eq!(ran.is(0).stderr, "");
     machine.angelia(&["doctor"]).says("not running");
@@ -185,11 +154,7 @@ fn a_stranger_at_the_socket_confuses_nobody() {
 fn a_second_signal_does_not_disturb_the_first() {
     let machine = Machine::new();
     let serving = machine.serve();
-    http::submit(
-        &serving.socket,
-        &http::session(&machine, &serving.socket, "default"),
-        "!hang",
-    );
+    http::submit(&serving.socket, &http::session(&machine, &serving.socket, "default"), "!hang");
     until("the agent runs", || !marked(&machine).is_empty());
     serving.running.signal(Signal::TERM);
     serving.running.signal(Signal::INT);

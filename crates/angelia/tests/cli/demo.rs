@@ -11,10 +11,7 @@ use crate::{
 fn hello_is_answered_and_says_that_it_is_a_demo() {
     let machine = Machine::new();
     let ran = machine.angelia(&["run", "hello"]);
-    ran.is(0)
-        .says("demo agent")
-        .says("You said: hello")
-        .says("angelia doctor");
+    ran.is(0).says("demo agent").says("You said: hello").says("angelia doctor");
     assert!(ran.stdout.ends_with('\n'));
     assert_eq!(ran.stderr, "", "a pipe gets the answer and nothing else");
     assert!(!ran.stdout.contains('\x1b'), "no colours for a pipe");
@@ -50,22 +47,13 @@ fn the_record_is_what_was_seen() {
 #[test]
 fn a_prompt_comes_from_the_argument_or_from_standard_input() {
     let machine = Machine::new();
-    machine
-        .angelia_with_input(&["run", "-"], b"through the pipe\n")
-        .is(0)
-        .says("through the pipe");
-    machine
-        .angelia_with_input(&["run"], b"through the pipe\n")
-        .is(0)
-        .says("through the pipe");
+    machine.angelia_with_input(&["run", "-"], b"through the pipe\n").is(0).says("through the pipe");
+    machine.angelia_with_input(&["run"], b"through the pipe\n").is(0).says("through the pipe");
     // Standard input belongs to somebody else when there is a prompt.
     let both = machine.angelia_with_input(&["run", "typed"], b"piped");
     both.is(0).says("You said: typed");
     assert!(!both.stdout.contains("piped"));
-    machine
-        .angelia(&["run", "--", "--json"])
-        .is(0)
-        .says("You said: --json");
+    machine.angelia(&["run", "--", "--json"]).is(0).says("You said: --json");
 }
 
 #[test]
@@ -85,9 +73,7 @@ fn the_home_is_made_for_its_owner_only() {
         assert_eq!(mode(&machine.home().join(part)), 0o700, "{part}");
     }
     assert_eq!(mode(&machine.home().join("state.db")), 0o600);
-    let left: Vec<_> = fs::read_dir(machine.home().join("run/owners"))
-        .unwrap()
-        .collect();
+    let left: Vec<_> = fs::read_dir(machine.home().join("run/owners")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
     // Nothing is written anywhere else.
     assert_eq!(names(&machine.place.home()), [".angelia"]);
@@ -96,9 +82,7 @@ fn the_home_is_made_for_its_owner_only() {
 
 fn names(folder: &std::path::Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
-    entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 #[test]
@@ -124,15 +108,8 @@ fn the_home_can_be_elsewhere() {
 #[test]
 fn version_and_help_are_no_failures() {
     let machine = Machine::new();
-    machine
-        .angelia(&["--version"])
-        .is(0)
-        .says(env!("CARGO_PKG_VERSION"));
-    machine
-        .angelia(&["--help"])
-        .is(0)
-        .says("doctor")
-        .says("sessions");
+    machine.angelia(&["--version"]).is(0).says(env!("CARGO_PKG_VERSION"));
+    machine.angelia(&["--help"]).is(0).says("doctor").says("sessions");
     machine.angelia(&["run", "--help"]).is(0).says("--json");
     assert!(!machine.home().exists(), "looking changes nothing");
 }

@@ -16,31 +16,15 @@ const TABLE: &[(&[&str], i32, &str)] = &[
     (&["run", " "], 2, "empty"),
     (&["sessions", "show", "nonsense"], 2, "sessions list"),
     (&["turns", "watch", "nonsense"], 2, "turns list"),
-    (
-        &["sessions", "show", "01a1e0f8-d08f-76c6-8281-62076d1080ea"],
-        1,
-        "no such session",
-    ),
-    (
-        &["run", "-s", "01a1e0f8-d08f-76c6-8281-62076d1080ea", "hi"],
-        1,
-        "no such session",
-    ),
-    (
-        &["turns", "show", "01a1e0f8-d08f-76c6-8281-62076d1080ea"],
-        1,
-        "no such turn",
-    ),
+    (&["sessions", "show", "01a1e0f8-d08f-76c6-8281-62076d1080ea"], 1, "no such session"),
+    (&["run", "-s", "01a1e0f8-d08f-76c6-8281-62076d1080ea", "hi"], 1, "no such session"),
+    (&["turns", "show", "01a1e0f8-d08f-76c6-8281-62076d1080ea"], 1, "no such turn"),
     (&["run", "-p", "missing", "hi"], 69, "does not exist"),
     (&["run", "!fail server"], 69, "overloaded"),
     (&["run", "!fail auth"], 77, "not logged in"),
     // Last, because the profile is believed to be without quota from then on.
     (&["run", "!fail rate"], 75, "parked until"),
-    (
-        &["--config", "nowhere.yaml", "run", "hi"],
-        78,
-        "nowhere.yaml",
-    ),
+    (&["--config", "nowhere.yaml", "run", "hi"], 78, "nowhere.yaml"),
 ];
 
 #[test]
@@ -52,11 +36,7 @@ fn every_way_to_fail_has_its_code_and_its_word() {
         ran.is(*code).complains(word);
         // Only what the agent said is on stdout; the last words of the dying are said, too.
         if *code != 0 && !arguments.contains(&"!die") {
-            assert_eq!(
-                ran.stdout.lines().count(),
-                0,
-                "errors go to stderr: {ran:#?}"
-            );
+            assert_eq!(ran.stdout.lines().count(), 0, "errors go to stderr: {ran:#?}");
         }
     }
 }

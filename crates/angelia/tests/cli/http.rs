@@ -20,11 +20,7 @@ pub(crate) struct Answer {
 const LOCAL: &str = "host: localhost\r\n";
 
 fn request(method: &str, path: &str, body: &Value, headers: &str) -> String {
-    let body = if body.is_null() {
-        String::new()
-    } else {
-        body.to_string()
-    };
+    let body = if body.is_null() { String::new() } else { body.to_string() };
     let length = body.len();
     format!(
         "{method} {path} HTTP/1.1\r\nconnection: close\r\n{headers}\
@@ -37,10 +33,7 @@ fn read(mut stream: impl std::io::Read) -> Answer {
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer {
-        status,
-        body: serde_json::from_str(body).unwrap_or_default(),
-    }
+    Answer { status, body: serde_json::from_str(body).unwrap_or_default() }
 }
 
 pub(crate) fn ask(socket: &Path, method: &str, path: &str, body: &Value) -> Answer {
@@ -57,9 +50,7 @@ pub(crate) fn ask_with(
 ) -> Answer {
     let mut stream = UnixStream::connect(socket).unwrap();
     let headers = format!("{LOCAL}{header}");
-    stream
-        .write_all(request(method, path, body, &headers).as_bytes())
-        .unwrap();
+    stream.write_all(request(method, path, body, &headers).as_bytes()).unwrap();
     read(stream)
 }
 
@@ -69,9 +60,7 @@ pub(crate) fn ask_tcp(machine: &Machine, path: &str, header: &str) -> Answer {
     let address = address.trim();
     let headers = format!("host: {address}\r\n{header}");
     let mut stream = TcpStream::connect(address).unwrap();
-    stream
-        .write_all(request("GET", path, &Value::Null, &headers).as_bytes())
-        .unwrap();
+    stream.write_all(request("GET", path, &Value::Null, &headers).as_bytes()).unwrap();
     read(stream)
 }
 
@@ -99,9 +88,7 @@ pub(crate) fn turn(socket: &Path, id: &str) -> Value {
 pub(crate) fn follow(socket: &Path, id: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     let path = format!("/api/turns/{id}/events");
-    stream
-        .write_all(request("GET", &path, &Value::Null, LOCAL).as_bytes())
-        .unwrap();
+    stream.write_all(request("GET", &path, &Value::Null, LOCAL).as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text

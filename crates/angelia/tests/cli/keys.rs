@@ -24,26 +24,12 @@ fn key_of(machine: &Machine, arguments: &[&str]) -> String {
 fn keys_are_added_listed_and_revoked_in_the_owners_own_file() {
     let machine = Machine::new();
     machine.configure(COMMENTED);
-    let key = key_of(
-        &machine,
-        &[
-            "bot",
-            "--profiles",
-            "parrot,work",
-            "--max-cost-usd-per-day",
-            "2.5",
-        ],
-    );
+    let key =
+        key_of(&machine, &["bot", "--profiles", "parrot,work", "--max-cost-usd-per-day", "2.5"]);
     assert!(key.starts_with("angelia-") && key.len() > 60, "{key}");
     let text = fs::read_to_string(machine.home().join("config.yaml")).unwrap();
-    assert!(
-        text.starts_with("# my own settings\nhttp:\n  # nobody else yet\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("allowed_hosts: [box.example]   # at home"),
-        "{text}"
-    );
+    assert!(text.starts_with("# my own settings\nhttp:\n  # nobody else yet\n"), "{text}");
+    assert!(text.contains("allowed_hosts: [box.example]   # at home"), "{text}");
     assert!(!text.contains(&key), "{text}");
 
     let listed = machine.angelia(&["keys", "list", "--json"]);
@@ -77,10 +63,7 @@ fn a_key_opens_the_model_apis_and_nothing_else() {
     assert_eq!(http::ask_tcp(&machine, "/v1/models", "").status, 401);
     let models = http::ask_tcp(&machine, "/v1/models", &bearer);
     assert_eq!(models.body["data"][0]["id"], "parrot/default", "{models:?}");
-    assert_eq!(
-        http::ask_tcp(&machine, "/api/sessions", &bearer).status,
-        403
-    );
+    assert_eq!(http::ask_tcp(&machine, "/api/sessions", &bearer).status, 403);
     assert_eq!(http::ask_tcp(&machine, "/readyz", &bearer).status, 200);
     serving.stop().is(0);
 }
@@ -98,10 +81,7 @@ fn what_is_exposed_is_said_and_loudly_when_it_is_new() {
     };
     let first = said(&machine);
     assert_eq!(first.len(), 1, "{first:?}");
-    assert!(
-        first[0].contains("WARN") && first[0].contains("http.agent_mode"),
-        "{first:?}"
-    );
+    assert!(first[0].contains("WARN") && first[0].contains("http.agent_mode"), "{first:?}");
     let second = said(&machine);
     assert!(second[0].contains("INFO"), "{second:?}");
 }

@@ -30,10 +30,7 @@ fn every_turn_ended_once(machine: &Machine) -> usize {
 
 fn nothing_is_left(machine: &Machine) {
     let gone = within(LEFT, || marked(machine).is_empty());
-    let left: Vec<_> = marked(machine)
-        .into_iter()
-        .map(crate::agents::command_line)
-        .collect();
+    let left: Vec<_> = marked(machine).into_iter().map(crate::agents::command_line).collect();
     assert!(gone, "still there: {left:#?}");
 }
 
@@ -46,12 +43,7 @@ fn busy(machine: &Machine, serving: &Serving, profile: &str, prompts: &[&str]) -
     });
     let sessions: Vec<String> = sessions.collect();
     until("all of them run", || {
-        let turns = http::ask(
-            &serving.socket,
-            "GET",
-            "/api/sessions?limit=100",
-            &json!(null),
-        );
+        let turns = http::ask(&serving.socket, "GET", "/api/sessions?limit=100", &json!(null));
         assert_eq!(turns.status, 200, "{turns:?}");
         marked(machine).len() >= 16
     });
@@ -66,19 +58,10 @@ fn two_hundred_turns_and_sixteen_sessions_survive_it() {
     for n in 0..200 {
         let turn = http::submit(&serving.socket, &session, &format!("number {n}"));
         let events = http::follow(&serving.socket, &turn);
-        assert!(
-            events.contains(&format!("You said: number {n}")),
-            "{events}"
-        );
+        assert!(events.contains(&format!("You said: number {n}")), "{events}");
     }
-    let prompts = [
-        "!hang",
-        "!words 100000 1",
-        "!tool Wait 60000",
-        "!ask",
-        "said\n!hang",
-        "!words 1000000",
-    ];
+    let prompts =
+        ["!hang", "!words 100000 1", "!tool Wait 60000", "!ask", "said\n!hang", "!words 1000000"];
     let sessions = busy(&machine, &serving, "default", &prompts);
     for session in &sessions {
         http::submit(&serving.socket, session, "waiting in the queue");
@@ -87,11 +70,8 @@ fn two_hundred_turns_and_sixteen_sessions_survive_it() {
     machine.angelia(&["run", "hello"]).is(0);
     nothing_is_left(&machine);
     assert_eq!(every_turn_ended_once(&machine), 200 + 16 + 16 + 1);
-    let failed: Vec<_> = machine
-        .list("turns")
-        .into_iter()
-        .filter(|turn| turn["status"] == "failed")
-        .collect();
+    let failed: Vec<_> =
+        machine.list("turns").into_iter().filter(|turn| turn["status"] == "failed").collect();
     assert_eq!(failed.len(), 32);
     for turn in failed {
         let why = &turn["failure"];
@@ -106,12 +86,7 @@ fn two_hundred_turns_and_sixteen_sessions_survive_it() {
 /// Whoever looks sees the truth, also when looking is all they do.
 #[test]
 fn every_command_is_a_next_start() {
-    for command in [
-        &["run", "hello"][..],
-        &["sessions", "list"],
-        &["turns", "list"],
-        &["doctor"],
-    ] {
+    for command in [&["run", "hello"][..], &["sessions", "list"], &["turns", "list"], &["doctor"]] {
         let machine = Machine::new();
         let serving = machine.serve();
         let session = http::session(&machine, &serving.socket, "default");
@@ -122,10 +97,7 @@ fn every_command_is_a_next_start() {
         nothing_is_left(&machine);
         let shown = machine.angelia(&["turns", "show", &turn]);
         shown.is(0).says("failed");
-        assert_eq!(
-            every_turn_ended_once(&machine),
-            if command[0] == "run" { 2 } else { 1 }
-        );
+        assert_eq!(every_turn_ended_once(&machine), if command[0] == "run" { 2 } else { 1 });
     }
 }
 
@@ -139,9 +111,7 @@ fn a_killed_run_is_cleaned_up_by_the_next_one() {
         let session = sessions.first().and_then(|session| session["id"].as_str());
         session.is_some_and(|id| {
             let turns = machine.export(id);
-            turns
-                .iter()
-                .any(|turn| !turn.of_type("tool.started").is_empty())
+            turns.iter().any(|turn| !turn.of_type("tool.started").is_empty())
         })
     });
     running.signal(rustix::process::Signal::KILL);
@@ -151,10 +121,7 @@ fn a_killed_run_is_cleaned_up_by_the_next_one() {
     assert_eq!(every_turn_ended_once(&machine), 1);
     let turn = &machine.list("turns")[0];
     assert_eq!(turn["status"], "failed");
-    assert!(
-        turn["text"].as_str().unwrap().contains("said before"),
-        "{turn}"
-    );
+    assert!(turn["text"].as_str().unwrap().contains("said before"), "{turn}");
     serving.stop().is(0);
 }
 
@@ -210,9 +177,7 @@ fn real_a_tools_grandchild_does_not_survive_it() {
         until("the grandchildren live", || {
             std::fs::read_to_string(&pids).is_ok_and(|pids| pids.lines().count() == 2)
         });
-        until("the others have begun", || {
-            server.model_requests().len() >= 3
-        });
+        until("the others have begun", || server.model_requests().len() >= 3);
         serving.kill();
         machine.angelia(&["run", "-p", "demo", "hello"]).is(0);
         nothing_is_left(&machine);

@@ -1,11 +1,7 @@
 //! The program as people and scripts use it: `angelia`, its commands and its daemon, in a home of
 //! its own, with a cleared environment, offline.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod agents;
 mod bad_agent;

@@ -30,9 +30,8 @@ fn only(answers: &[Answer]) -> String {
     for answer in answers {
         assert!((200..300).contains(&answer.status), "{answer:?}");
     }
-    let ids: BTreeSet<&str> = (answers.iter())
-        .map(|answer| answer.body["id"].as_str().unwrap())
-        .collect();
+    let ids: BTreeSet<&str> =
+        (answers.iter()).map(|answer| answer.body["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 1, "{ids:?}");
     ids.first().unwrap().to_string()
 }

@@ -42,13 +42,9 @@ fn real_a_limit_that_is_far_leaves_the_turn_parked() {
         assert!(agents::marked(&lab.machine).is_empty());
         // For people it is said what happened, and what happens next.
         let ran = lab.machine.angelia(&["run", "LIMIT"]);
-        ran.is(75)
-            .complains("parked until 2096")
-            .complains("angelia serve");
+        ran.is(75).complains("parked until 2096").complains("angelia serve");
         // It can be given up from anywhere.
-        lab.machine
-            .angelia(&["turns", "interrupt", turn.turn()])
-            .is(0);
+        lab.machine.angelia(&["turns", "interrupt", turn.turn()]).is(0);
         let listed = lab.machine.list("turns");
         assert_eq!(listed[1]["status"], "interrupted", "{listed:?}");
     });
@@ -62,19 +58,13 @@ fn real_a_parked_turn_goes_on_by_itself_also_after_a_restart() {
         let session = http::session(&lab.machine, &serving.socket, "default");
         let input = format!("LIMIT:{} ECHO:after the reset", seconds_from_now(SOON));
         let id = http::submit(&serving.socket, &session, &input);
-        until("it is parked", || {
-            http::turn(&serving.socket, &id)["status"] == "parked"
-        });
+        until("it is parked", || http::turn(&serving.socket, &id)["status"] == "parked");
         assert!(!http::turn(&serving.socket, &id)["resumes_at"].is_null());
         // A killed daemon loses no parked turn.
         serving.kill();
         let serving = lab.machine.serve();
         let events = http::follow(&serving.socket, &id);
-        assert_eq!(
-            events.matches(r#""type":"turn.finished""#).count(),
-            1,
-            "{events}"
-        );
+        assert_eq!(events.matches(r#""type":"turn.finished""#).count(), 1, "{events}");
         assert!(events.contains("trying again"), "{events}");
         let turn = http::turn(&serving.socket, &id);
         assert_eq!(turn["status"], "completed", "{turn}");
@@ -86,22 +76,14 @@ fn real_a_parked_turn_goes_on_by_itself_also_after_a_restart() {
 #[test]
 fn real_the_fallback_profile_takes_over() {
     on_both(|lab| {
-        configure(
-            lab,
-            "\n    fallback_profile: spare",
-            "  spare: {executor: parrot}\n",
-        );
+        configure(lab, "\n    fallback_profile: spare", "  spare: {executor: parrot}\n");
         let turn = lab.machine.turn(&["LIMIT"]);
         turn.completed();
         let notices = turn.of_type("notice");
         let said = |notice: &&&serde_json::Value| notice["code"] == "fallback";
         assert_eq!(notices.iter().filter(said).count(), 1, "{notices:?}");
         // Without anybody to take over, it is not one that is missing.
-        configure(
-            lab,
-            "\n    fallback_profile: spar",
-            "  spare: {executor: parrot}\n",
-        );
+        configure(lab, "\n    fallback_profile: spar", "  spare: {executor: parrot}\n");
         let ran = lab.machine.angelia(&["run", "hello"]);
         ran.is(78).complains("did you mean `spare`?");
         configure(lab, "\n    fallback_profile: default", "");

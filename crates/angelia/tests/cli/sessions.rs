@@ -9,10 +9,7 @@ fn who(machine: &Machine, session: &str) -> (String, bool) {
     let turn = machine.turn(&["-s", session, "!who"]);
     turn.completed();
     let started = turn.first("turn.started");
-    (
-        turn.session().to_owned(),
-        started["resumed"].as_bool().unwrap(),
-    )
+    (turn.session().to_owned(), started["resumed"].as_bool().unwrap())
 }
 
 #[test]
@@ -21,10 +18,7 @@ fn a_name_of_ones_own_begins_a_session_and_continues_it() {
     let (first, resumed) = who(&machine, "my work");
     assert!(!resumed);
     let (second, resumed) = who(&machine, "my work");
-    assert!(
-        resumed,
-        "another process goes on where the first one stopped"
-    );
+    assert!(resumed, "another process goes on where the first one stopped");
     assert_eq!(first, second);
     assert_ne!(who(&machine, "other work").0, first);
     let (by_id, resumed) = who(&machine, &first);
@@ -71,22 +65,9 @@ fn lists_are_newest_first_and_have_full_ids() {
     listed.is(0);
     let lines: Vec<&str> = listed.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{listed:#?}");
-    assert!(
-        lines[0].starts_with(two.session()) && lines[0].ends_with("the second"),
-        "{listed:#?}"
-    );
-    assert!(
-        lines[1].starts_with(one.session()) && lines[1].contains("parrot"),
-        "{listed:#?}"
-    );
-    assert_eq!(
-        machine
-            .angelia(&["sessions", "list", "-n", "1"])
-            .stdout
-            .lines()
-            .count(),
-        1
-    );
+    assert!(lines[0].starts_with(two.session()) && lines[0].ends_with("the second"), "{listed:#?}");
+    assert!(lines[1].starts_with(one.session()) && lines[1].contains("parrot"), "{listed:#?}");
+    assert_eq!(machine.angelia(&["sessions", "list", "-n", "1"]).stdout.lines().count(), 1);
 
     let sessions = machine.list("sessions");
     assert_eq!(sessions[0]["id"], two.session());
@@ -106,13 +87,7 @@ fn a_session_is_shown_with_its_turns() {
     let one = machine.turn(&["-s", "work", "hello"]);
     let two = machine.turn(&["-s", "work", "!fail auth"]);
     let shown = machine.angelia(&["sessions", "show", one.session()]);
-    shown
-        .is(0)
-        .says("parrot")
-        .says(one.turn())
-        .says(two.turn())
-        .says("completed")
-        .says("failed");
+    shown.is(0).says("parrot").says(one.turn()).says(two.turn()).says("completed").says("failed");
     let shown = machine.angelia(&["sessions", "show", "--json", one.session()]);
     let json: Value = serde_json::from_str(&shown.is(0).stdout).unwrap();
     assert_eq!(json["id"], one.session());
@@ -127,9 +102,7 @@ fn resume_continues_what_exists() {
     let one = machine.turn(&["hello"]);
     let ran = machine.angelia(&["sessions", "resume", one.session(), "again"]);
     ran.is(0).says("You said: again");
-    machine
-        .angelia(&["sessions", "resume", "a name", "again"])
-        .is(2);
+    machine.angelia(&["sessions", "resume", "a name", "again"]).is(2);
     assert_eq!(machine.export(one.session()).len(), 2);
 }
 
@@ -144,11 +117,7 @@ fn a_fork_is_a_session_of_its_own() {
         let turn = machine.turn(&["-s", &fork, "on the fork"]);
         turn.completed();
         assert_eq!(turn.session(), fork);
-        assert_eq!(
-            machine.export(one.session()).len(),
-            1,
-            "the original is left alone"
-        );
+        assert_eq!(machine.export(one.session()).len(), 1, "the original is left alone");
         let shown = machine.angelia(&["sessions", "show", "--json", &fork]);
         let json: Value = serde_json::from_str(&shown.stdout).unwrap();
         assert_eq!(json["forked_from"], one.session());
@@ -164,21 +133,11 @@ fn what_is_deleted_is_gone() {
         let one = machine.turn(&["-s", "work", "SECRET-OF-MINE"]);
         let two = machine.turn(&["hello"]);
         let three = machine.turn(&["stays"]);
-        machine
-            .angelia(&["sessions", "delete", one.session(), two.session()])
-            .is(0);
-        machine
-            .angelia(&["sessions", "show", one.session()])
-            .is(1)
-            .complains("no such session");
+        machine.angelia(&["sessions", "delete", one.session(), two.session()]).is(0);
+        machine.angelia(&["sessions", "show", one.session()]).is(1).complains("no such session");
         machine.angelia(&["turns", "show", one.turn()]).is(1);
-        machine
-            .angelia(&["sessions", "delete", one.session()])
-            .is(1)
-            .complains("no such session");
-        machine
-            .angelia(&["sessions", "show", three.session()])
-            .is(0);
+        machine.angelia(&["sessions", "delete", one.session()]).is(1).complains("no such session");
+        machine.angelia(&["sessions", "show", three.session()]).is(0);
         // The name is free again.
         assert_ne!(who(&machine, "work").0, one.session());
         drop(serving);
@@ -194,9 +153,6 @@ fn an_export_has_every_turn_in_order() {
     assert_eq!(turns.len(), 3);
     for (turn, text) in turns.iter().zip(texts) {
         turn.ends_once();
-        assert!(
-            turn.text().contains(&format!("You said: {text}")),
-            "{turn:#?}"
-        );
+        assert!(turn.text().contains(&format!("You said: {text}")), "{turn:#?}");
     }
 }

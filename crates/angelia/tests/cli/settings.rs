@@ -11,24 +11,16 @@ use crate::stage::Machine;
 fn the_first_file_is_valid_and_is_not_written_twice() {
     let machine = Machine::new();
     let file = machine.home().join("config.yaml");
-    machine
-        .angelia(&["config", "init"])
-        .is(0)
-        .says(file.to_str().unwrap());
+    machine.angelia(&["config", "init"]).is(0).says(file.to_str().unwrap());
     machine.angelia(&["config", "check"]).is(0);
     let before = machine.angelia(&["config", "show"]);
     fs::write(&file, "# mine\n").unwrap();
-    machine
-        .angelia(&["config", "init"])
-        .is(2)
-        .complains("--force");
+    machine.angelia(&["config", "init"]).is(2).complains("--force");
     assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\n");
     machine.angelia(&["config", "init", "--force"]).is(0);
     assert_eq!(machine.angelia(&["config", "show"]).stdout, before.stdout);
     let other = machine.work().join("other.yaml");
-    machine
-        .angelia(&["--config", "other.yaml", "config", "init"])
-        .is(0);
+    machine.angelia(&["--config", "other.yaml", "config", "init"]).is(0);
     assert!(other.exists());
 }
 
@@ -36,30 +28,15 @@ fn the_first_file_is_valid_and_is_not_written_twice() {
 fn a_mistake_is_named_by_its_line_and_the_nearest_key() {
     let machine = Machine::new();
     machine.configure("listen: 127.0.0.1:0\nprofiles:\n  default:\n    executer: parrot\n");
-    for command in [
-        &["config", "check"][..],
-        &["config", "show"],
-        &["run", "hi"],
-        &["doctor"],
-    ] {
+    for command in [&["config", "check"][..], &["config", "show"], &["run", "hi"], &["doctor"]] {
         let ran = machine.angelia(command);
-        ran.is(78)
-            .complains("config.yaml:4")
-            .complains("executer")
-            .complains("`executor`");
+        ran.is(78).complains("config.yaml:4").complains("executer").complains("`executor`");
         assert_eq!(ran.stdout, "");
     }
     machine.configure("profiles: [\n");
-    machine
-        .angelia(&["config", "check"])
-        .is(78)
-        .complains("config.yaml:");
+    machine.angelia(&["config", "check"]).is(78).complains("config.yaml:");
     machine.configure("profiles: {default: {executor: nonsense}}\n");
-    machine
-        .angelia(&["config", "check"])
-        .is(78)
-        .complains("config.yaml:1")
-        .complains("parrot");
+    machine.angelia(&["config", "check"]).is(78).complains("config.yaml:1").complains("parrot");
     // What mends it works although it is broken.
     machine.angelia(&["config", "init", "--force"]).is(0);
     machine.angelia(&["config", "check"]).is(0);
@@ -74,13 +51,8 @@ fn every_value_has_its_origin() {
     let shown = machine.angelia(&["config", "show", "--origin"]);
     shown.is(0);
     let line = |key: &str| {
-        let found = shown
-            .stdout
-            .lines()
-            .find(|line| line.starts_with(&format!("{key}:")));
-        found
-            .unwrap_or_else(|| panic!("no {key} in {}", shown.stdout))
-            .to_owned()
+        let found = shown.stdout.lines().find(|line| line.starts_with(&format!("{key}:")));
+        found.unwrap_or_else(|| panic!("no {key} in {}", shown.stdout)).to_owned()
     };
     assert!(line("listen").ends_with("# default"));
     assert!(line("profiles.default.model").contains("config.yaml:3"));
@@ -91,11 +63,9 @@ fn every_value_has_its_origin() {
 fn secrets_are_not_shown() {
     let machine = Machine::new();
     machine.configure("profiles: {default: {env: {ANTHROPIC_API_KEY: my-own-secret}}}");
-    for arguments in [
-        &["config", "show"][..],
-        &["config", "show", "--origin"],
-        &["config", "check"],
-    ] {
+    for arguments in
+        [&["config", "show"][..], &["config", "show", "--origin"], &["config", "check"]]
+    {
         let ran = machine.angelia(arguments);
         ran.is(0);
         assert!(!ran.stdout.contains("my-own-secret"), "{ran:#?}");
@@ -113,17 +83,10 @@ fn the_schema_is_a_schema() {
 fn doctor_says_what_is_there_and_what_to_do() {
     let machine = Machine::new();
     let ran = machine.angelia(&["doctor"]);
-    ran.is(1)
-        .says("claude")
-        .says("not installed")
-        .says("parrot")
-        .says("demo");
+    ran.is(1).says("claude").says("not installed").says("parrot").says("demo");
     let json = machine.angelia(&["doctor", "--json"]);
     let findings: Vec<Value> = serde_json::from_str(&json.is(1).stdout).unwrap();
-    let claude = findings
-        .iter()
-        .find(|finding| finding["what"] == "claude")
-        .unwrap();
+    let claude = findings.iter().find(|finding| finding["what"] == "claude").unwrap();
     assert_eq!(claude["ok"], false);
     assert!(claude["hint"].as_str().unwrap().contains("install"));
 
@@ -132,21 +95,12 @@ fn doctor_says_what_is_there_and_what_to_do() {
         "profiles: {{default: {{executor: claude, binary: {}}}}}",
         fake.display()
     ));
-    machine
-        .angelia(&["doctor"])
-        .is(0)
-        .says("2.1.325")
-        .says("logged in")
-        .says("Ready");
+    machine.angelia(&["doctor"]).is(0).says("2.1.325").says("logged in").says("Ready");
     machine.configure(&format!(
         "profiles: {{default: {{executor: claude, binary: {}, env: {{FAKE_CLI_LOGGED_OUT: '1'}}}}}}",
         fake.display()
     ));
-    machine
-        .angelia(&["doctor"])
-        .is(1)
-        .says("not logged in")
-        .says("log in");
+    machine.angelia(&["doctor"]).is(1).says("not logged in").says("log in");
 }
 
 #[test]
@@ -168,13 +122,7 @@ fn completions_are_there_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = machine.angelia(&["completions", shell]);
         ran.is(0).says("sessions").says("doctor");
-        assert!(
-            !ran.stdout.contains("parrot"),
-            "{shell}: the demo agent is nobody's command"
-        );
+        assert!(!ran.stdout.contains("parrot"), "{shell}: the demo agent is nobody's command");
     }
-    machine
-        .angelia(&["completions", "nonsense"])
-        .is(2)
-        .complains("bash");
+    machine.angelia(&["completions", "nonsense"]).is(2).complains("bash");
 }

@@ -31,10 +31,7 @@ impl Machine {
     /// Nothing is installed: the search path leads nowhere.
     pub(crate) fn new() -> Self {
         let place = Isolated::new().unwrap();
-        let mut machine = Self {
-            environment: place.environment(),
-            place,
-        };
+        let mut machine = Self { environment: place.environment(), place };
         machine.set("PATH", machine.place.root().join("bin"));
         machine
     }
@@ -68,10 +65,7 @@ impl Machine {
 
     /// A program that may misuse `angelia`: in this machine's environment and working folder.
     pub(crate) fn program(&self, program: impl AsRef<OsStr>) -> Command {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "starting the program is what is tested"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "starting the program is what is tested")]
         let mut command = Command::new(program);
         command.env_clear().envs(self.environment.iter().cloned());
         command.current_dir(self.work());
@@ -134,10 +128,7 @@ impl Machine {
             }
             is_ready()
         });
-        Serving {
-            running,
-            socket: self.home().join("run/angelia.sock"),
-        }
+        Serving { running, socket: self.home().join("run/angelia.sock") }
     }
 
     /// Every event of every turn of a session, turn by turn.
@@ -150,11 +141,7 @@ impl Machine {
     pub(crate) fn list(&self, what: &str) -> Vec<serde_json::Value> {
         let listed = self.angelia(&[what, "list", "--json", "-n", "1000"]);
         listed.is(0);
-        listed
-            .stdout
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        listed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
@@ -184,20 +171,14 @@ impl Ran {
 
     #[track_caller]
     pub(crate) fn says(&self, part: &str) -> &Self {
-        assert!(
-            self.stdout.contains(part),
-            "no {part:?} on stdout: {self:#?}"
-        );
+        assert!(self.stdout.contains(part), "no {part:?} on stdout: {self:#?}");
         self
     }
 
     /// The error begins with what failed and names what to do.
     #[track_caller]
     pub(crate) fn complains(&self, part: &str) -> &Self {
-        assert!(
-            self.stderr.contains(part),
-            "no {part:?} on stderr: {self:#?}"
-        );
+        assert!(self.stderr.contains(part), "no {part:?} on stderr: {self:#?}");
         self
     }
 }
@@ -226,10 +207,7 @@ impl Reader {
                 shared.lock().unwrap().extend_from_slice(&piece[..count]);
             }
         };
-        Self {
-            seen,
-            thread: thread::spawn(read),
-        }
+        Self { seen, thread: thread::spawn(read) }
     }
 
     fn so_far(&self) -> String {
@@ -244,18 +222,11 @@ impl Reader {
 
 impl Running {
     pub(crate) fn of(mut command: Command, stdin: Stdio) -> Self {
-        let command = command
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let command = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = child.stdout.take().map(Reader::of);
         let stderr = child.stderr.take().map(Reader::of);
-        Self {
-            child,
-            stdout,
-            stderr,
-        }
+        Self { child, stdout, stderr }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -278,9 +249,7 @@ impl Running {
 
     #[track_caller]
     pub(crate) fn until_says(&self, part: &str) {
-        until(&format!("{part:?} is printed"), || {
-            self.stdout().contains(part)
-        });
+        until(&format!("{part:?} is printed"), || self.stdout().contains(part));
     }
 
     #[track_caller]
@@ -291,21 +260,12 @@ impl Running {
                 break status;
             }
             let late = Instant::now() > end;
-            assert!(
-                !late,
-                "it does not end: {:?} {:?}",
-                self.stdout(),
-                self.stderr()
-            );
+            assert!(!late, "it does not end: {:?} {:?}", self.stdout(), self.stderr());
             thread::sleep(Duration::from_millis(2));
         };
         let stdout = self.stdout.take().map(Reader::finish).unwrap_or_default();
         let stderr = self.stderr.take().map(Reader::finish).unwrap_or_default();
-        Ran {
-            status,
-            stdout,
-            stderr,
-        }
+        Ran { status, stdout, stderr }
     }
 }
 

@@ -24,11 +24,7 @@ fn the_first_ctrl_c_interrupts_and_keeps_what_was_said() {
     let turn = Transcript::read(&ran.stdout);
     assert_eq!(turn.end()["status"], "interrupted");
     assert!(turn.text().contains("word1 word2"), "{turn:#?}");
-    assert_eq!(
-        machine.export(turn.session())[0].end(),
-        turn.end(),
-        "it is recorded so"
-    );
+    assert_eq!(machine.export(turn.session())[0].end(), turn.end(), "it is recorded so");
     assert!(marked(&machine).is_empty(), "its process has gone");
 }
 
@@ -38,11 +34,7 @@ fn a_person_sees_what_was_said_before_the_interruption() {
     let running = machine.start(&["run", SAYS_AND_HANGS]);
     running.until_says("said before");
     running.signal(Signal::INT);
-    running
-        .wait()
-        .is(130)
-        .complains("interrupting")
-        .complains("interrupted");
+    running.wait().is(130).complains("interrupting").complains("interrupted");
 }
 
 /// An agent that does not listen any more: its process is stopped.
@@ -55,17 +47,11 @@ fn the_second_ctrl_c_kills() {
     assert_eq!(agents.len(), 1);
     signal(agents[0], Signal::STOP);
     running.signal(Signal::INT);
-    until("the first one is answered", || {
-        running.stderr().contains("Ctrl-C again to kill")
-    });
+    until("the first one is answered", || running.stderr().contains("Ctrl-C again to kill"));
     let asked = Instant::now();
     running.signal(Signal::INT);
     running.wait().is(130).complains("killing");
-    assert!(
-        asked.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        asked.elapsed()
-    );
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     assert!(marked(&machine).is_empty());
 }
 
@@ -123,26 +109,10 @@ fn a_reader_who_leaves_ends_the_turn_without_noise() {
 fn closed_streams_are_no_reason_to_panic() {
     let machine = Machine::with_shell();
     for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
-        for command in [
-            "run hello",
-            "run --json hello",
-            "sessions list",
-            "doctor",
-            "--help",
-        ] {
+        for command in ["run hello", "run --json hello", "sessions list", "doctor", "--help"] {
             let ran = machine.shell(&format!("\"$ANGELIA\" {command} {closed}; echo code $?"));
-            assert!(
-                !ran.stderr.contains("panicked"),
-                "{command} {closed}: {ran:#?}"
-            );
-            let code: u8 = ran
-                .stdout
-                .rsplit("code ")
-                .next()
-                .unwrap()
-                .trim()
-                .parse()
-                .unwrap();
+            assert!(!ran.stderr.contains("panicked"), "{command} {closed}: {ran:#?}");
+            let code: u8 = ran.stdout.rsplit("code ").next().unwrap().trim().parse().unwrap();
             assert!(code < 3, "{command} {closed}: {ran:#?}");
         }
     }

@@ -18,10 +18,7 @@ impl Terminal {
     fn open(machine: &Machine, arguments: &str) -> Self {
         let mut command = machine.program("/usr/bin/script");
         let line = format!("stty -echo; exec '{ANGELIA}' {arguments}");
-        command
-            .args(["-qefc", &line, "/dev/null"])
-            .env("TERM", "xterm")
-            .env("SHELL", "/bin/sh");
+        command.args(["-qefc", &line, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
         let mut running = Running::of(command, Stdio::piped());
         let keyboard = running.child.stdin.take().unwrap();
         Self { running, keyboard }
@@ -43,10 +40,7 @@ impl Terminal {
 fn a_turn_is_shown_with_its_tools_and_its_price() {
     let machine = Machine::with_shell();
     let ran = Terminal::open(&machine, "run '!tool Read 300\n!words 3'").wait();
-    ran.is(0)
-        .says("parrot · parrot")
-        .says("• Read pretended.txt")
-        .says("word1 word2 word3");
+    ran.is(0).says("parrot · parrot").says("• Read pretended.txt").says("word1 word2 word3");
     ran.says(" in, ").says(" out, cache ").says("$0.0000");
     ran.says("\x1b[2m").says("\r\x1b[K");
 }
@@ -57,10 +51,7 @@ fn colours_are_left_out_where_they_are_not_wanted() {
     machine.set("NO_COLOR", "1");
     let ran = Terminal::open(&machine, "run '!tool Read\n!words 3'").wait();
     ran.is(0).says("• Read pretended.txt");
-    assert!(
-        !ran.stdout.contains("\x1b[2m") && !ran.stdout.contains("\x1b[33m"),
-        "{ran:#?}"
-    );
+    assert!(!ran.stdout.contains("\x1b[2m") && !ran.stdout.contains("\x1b[33m"), "{ran:#?}");
 }
 
 #[test]
@@ -72,11 +63,7 @@ fn an_approval_is_asked_and_answered() {
         terminal.type_in(keys);
         let ran = terminal.wait();
         ran.is(0).says("rm everything");
-        ran.says(if allowed {
-            "→ once (by owner)"
-        } else {
-            "→ deny (by owner)"
-        });
+        ran.says(if allowed { "→ once (by owner)" } else { "→ deny (by owner)" });
     }
     let mut terminal = Terminal::open(&machine, "run '!ask rm everything'");
     terminal.running.until_says("[y]es once");
@@ -107,10 +94,8 @@ fn an_approval_reaches_the_person_through_the_daemon() {
 #[test]
 fn where_nobody_can_answer_it_is_declined_and_said() {
     let machine = Machine::new();
-    for arguments in [
-        &["run", "!ask rm everything"][..],
-        &["run", "--json", "!ask rm everything"],
-    ] {
+    for arguments in [&["run", "!ask rm everything"][..], &["run", "--json", "!ask rm everything"]]
+    {
         let ran = machine.angelia(arguments);
         ran.is(0);
         let said = format!("{}{}", ran.stdout, ran.stderr);
@@ -125,11 +110,7 @@ fn ctrl_c_as_it_is_typed_interrupts() {
     let mut terminal = Terminal::open(&machine, &format!("run '{SAYS_AND_HANGS}'"));
     terminal.running.until_says("said before");
     terminal.type_in("\x03");
-    terminal
-        .wait()
-        .is(130)
-        .says("interrupting")
-        .says("interrupted");
+    terminal.wait().is(130).says("interrupting").says("interrupted");
     assert_eq!(machine.list("turns")[0]["status"], "interrupted");
     assert!(marked(&machine).is_empty());
 }
@@ -150,8 +131,5 @@ fn a_terminal_that_goes_away_takes_its_turn_along() {
 #[test]
 fn no_prompt_at_a_terminal_is_no_prompt() {
     let machine = Machine::with_shell();
-    Terminal::open(&machine, "run")
-        .wait()
-        .is(2)
-        .says("there is no prompt");
+    Terminal::open(&machine, "run").wait().is(2).says("there is no prompt");
 }

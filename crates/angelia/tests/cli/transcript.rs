@@ -16,14 +16,9 @@ impl Transcript {
             Ok(event) => event,
             Err(error) => panic!("not an event: {error}: {line:?}"),
         };
-        let transcript = Self {
-            events: stdout.lines().map(parse).collect(),
-        };
-        let numbers: Vec<u64> = transcript
-            .events
-            .iter()
-            .filter_map(|e| e["seq"].as_u64())
-            .collect();
+        let transcript = Self { events: stdout.lines().map(parse).collect() };
+        let numbers: Vec<u64> =
+            transcript.events.iter().filter_map(|e| e["seq"].as_u64()).collect();
         let wanted: Vec<u64> = (1..=transcript.events.len() as u64).collect();
         assert_eq!(numbers, wanted, "{transcript:#?}");
         transcript.ends_once();
@@ -47,17 +42,9 @@ impl Transcript {
     /// Exactly one end, and nothing after it.
     #[track_caller]
     pub(crate) fn ends_once(&self) {
-        let ends = self
-            .events
-            .iter()
-            .filter(|event| event["type"] == "turn.finished")
-            .count();
+        let ends = self.events.iter().filter(|event| event["type"] == "turn.finished").count();
         assert_eq!(ends, 1, "{self:#?}");
-        assert_eq!(
-            self.events.last().unwrap()["type"],
-            "turn.finished",
-            "{self:#?}"
-        );
+        assert_eq!(self.events.last().unwrap()["type"], "turn.finished", "{self:#?}");
     }
 
     pub(crate) fn end(&self) -> &Value {
@@ -65,10 +52,7 @@ impl Transcript {
     }
 
     pub(crate) fn of_type(&self, kind: &str) -> Vec<&Value> {
-        self.events
-            .iter()
-            .filter(|event| event["type"] == kind)
-            .collect()
+        self.events.iter().filter(|event| event["type"] == kind).collect()
     }
 
     #[track_caller]
@@ -122,10 +106,7 @@ impl Transcript {
 }
 
 fn hide_prefix(usage: &mut Value) {
-    if let Some(prefix) = usage
-        .get_mut("prefix_sha256")
-        .filter(|prefix| prefix.is_string())
-    {
+    if let Some(prefix) = usage.get_mut("prefix_sha256").filter(|prefix| prefix.is_string()) {
         *prefix = "[sha256]".into();
     }
 }

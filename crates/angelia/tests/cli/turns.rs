@@ -14,11 +14,7 @@ fn a_turn_is_watched_from_its_beginning_to_its_end() {
     let machine = Machine::new();
     let serving = machine.serve();
     let session = http::session(&machine, &serving.socket, "default");
-    let turn = http::submit(
-        &serving.socket,
-        &session,
-        "!words 3\n!tool Wait 300\nthe end",
-    );
+    let turn = http::submit(&serving.socket, &session, "!words 3\n!tool Wait 300\nthe end");
     let watching = machine.start(&["turns", "watch", "--json", &turn]);
     let shown = machine.start(&["turns", "watch", &turn]);
     let seen = Transcript::read(&watching.wait().is(0).stdout);
@@ -44,14 +40,8 @@ fn whoever_only_watches_stops_nothing() {
     assert_eq!(http::turn(&serving.socket, &turn)["status"], "running");
 
     machine.angelia(&["turns", "interrupt", &turn]).is(0);
-    until("the turn ends", || {
-        http::turn(&serving.socket, &turn)["status"] == "interrupted"
-    });
-    machine
-        .angelia(&["turns", "show", &turn])
-        .is(0)
-        .says("interrupted")
-        .says("said before");
+    until("the turn ends", || http::turn(&serving.socket, &turn)["status"] == "interrupted");
+    machine.angelia(&["turns", "show", &turn]).is(0).says("interrupted").says("said before");
     machine.angelia(&["turns", "interrupt", &turn]).is(1);
 }
 
@@ -62,9 +52,7 @@ fn an_interruption_ends_what_run_shows_elsewhere() {
     let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
     running.until_says("said before");
     let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
-    machine
-        .angelia(&["turns", "interrupt", "--kill", &turn])
-        .is(0);
+    machine.angelia(&["turns", "interrupt", "--kill", &turn]).is(0);
     let ran = running.wait();
     ran.is(130);
     assert_eq!(Transcript::read(&ran.stdout).end()["status"], "interrupted");
@@ -78,16 +66,10 @@ fn without_a_daemon_nothing_can_be_interrupted_from_outside() {
     running.until_says("said before");
     let turn = machine.list("turns")[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(machine.list("turns")[0]["status"], "running");
-    machine
-        .angelia(&["turns", "interrupt", &turn])
-        .is(1)
-        .complains("Ctrl-C");
+    machine.angelia(&["turns", "interrupt", &turn]).is(1).complains("Ctrl-C");
     running.signal(Signal::INT);
     running.wait().is(130);
-    machine
-        .angelia(&["turns", "interrupt", &turn])
-        .is(1)
-        .complains("over already");
+    machine.angelia(&["turns", "interrupt", &turn]).is(1).complains("over already");
 }
 
 #[test]
@@ -97,20 +79,11 @@ fn turns_of_one_session_wait_for_each_other() {
     let session = http::session(&machine, &serving.socket, "default");
     let first = http::submit(&serving.socket, &session, "first\n!hang");
     let second = machine.start(&["run", "--json", "-s", &session, "second"]);
-    until("it waits", || {
-        machine
-            .list("turns")
-            .iter()
-            .any(|turn| turn["status"] == "queued")
-    });
+    until("it waits", || machine.list("turns").iter().any(|turn| turn["status"] == "queued"));
     machine.angelia(&["turns", "interrupt", &first]).is(0);
     let ran = second.wait();
     ran.is(0);
-    assert!(
-        Transcript::read(&ran.stdout)
-            .text()
-            .contains("You said: second")
-    );
+    assert!(Transcript::read(&ran.stdout).text().contains("You said: second"));
 }
 
 #[test]
@@ -122,9 +95,7 @@ fn a_queue_has_an_end() {
     for _ in 0..3 {
         http::submit(&serving.socket, &session, "!hang");
     }
-    machine
-        .angelia(&["run", "-s", &session, "one too many"])
-        .is(75);
+    machine.angelia(&["run", "-s", &session, "one too many"]).is(75);
     serving.stop().is(0);
     for turn in machine.export(&session) {
         turn.ends_once();

@@ -29,11 +29,7 @@ fn it_does_not_wait_for_ever_and_names_the_holder() {
     let began = Instant::now();
     let second = machine.angelia(&["run", "-s", "work", "second"]);
     second.is(75).complains(&first.pid().to_string());
-    assert!(
-        began.elapsed() >= Duration::from_secs(5),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
     let third = machine.angelia(&["run", "--json", "-s", "work", "third"]);
     third.is(75);
     Transcript::read(&third.stdout).failed("unavailable");
@@ -48,11 +44,7 @@ fn it_does_not_wait_for_ever_and_names_the_holder() {
         .as_str()
         .unwrap()
         .to_owned();
-    assert_eq!(
-        machine.export(&session).len(),
-        1,
-        "what was refused has left nothing"
-    );
+    assert_eq!(machine.export(&session).len(), 1, "what was refused has left nothing");
     first.signal(Signal::INT);
     first.wait().is(130);
     machine.angelia(&["run", "-s", "work", "second"]).is(0);
@@ -61,9 +53,7 @@ fn it_does_not_wait_for_ever_and_names_the_holder() {
 #[test]
 fn many_at_once_on_an_empty_home_all_work() {
     let machine = Machine::new();
-    let running: Vec<_> = (0..8)
-        .map(|n| machine.start(&["run", &format!("number {n}")]))
-        .collect();
+    let running: Vec<_> = (0..8).map(|n| machine.start(&["run", &format!("number {n}")])).collect();
     for (n, running) in running.into_iter().enumerate() {
         running.wait().is(0).says(&format!("You said: number {n}"));
     }
@@ -78,11 +68,7 @@ fn many_at_once_on_one_name_share_one_session() {
         .collect();
     let mut sessions: Vec<String> = running
         .into_iter()
-        .map(|running| {
-            Transcript::read(&running.wait().is(0).stdout)
-                .session()
-                .to_owned()
-        })
+        .map(|running| Transcript::read(&running.wait().is(0).stdout).session().to_owned())
         .collect();
     sessions.sort();
     sessions.dedup();

@@ -65,11 +65,7 @@ impl Lab {
         let home = machine.place.home().join(".codex");
         codex_home::make(home, &server.base_url(), Login::Key, theirs).unwrap();
         machine.configure(&configuration(ours));
-        Self {
-            machine,
-            server,
-            codex,
-        }
+        Self { machine, server, codex }
     }
 
     pub(crate) fn config(&self) -> String {
@@ -117,17 +113,13 @@ impl Bench {
     pub(crate) fn asked(&self) -> Vec<String> {
         let requests = self.lab.server.model_requests();
         let bodies = requests.iter();
-        bodies
-            .map(|request| String::from_utf8_lossy(&request.body).into_owned())
-            .collect()
+        bodies.map(|request| String::from_utf8_lossy(&request.body).into_owned()).collect()
     }
 
     /// Ends the daemon; nothing stays behind.
     #[track_caller]
     pub(crate) fn end(self) {
         self.serving.stop().is(0);
-        until("no agent is left", || {
-            agents::marked(&self.lab.machine).is_empty()
-        });
+        until("no agent is left", || agents::marked(&self.lab.machine).is_empty());
     }
 }

@@ -70,10 +70,7 @@ fn real_no_tool_reads_a_file() {
         (path.clone(), SECRET.to_owned()),
         (machine.work().join("AGENTS.md"), SECRET.to_owned()),
         (home.join("secret.txt"), SECRET.to_owned()),
-        (
-            skill.join("SKILL.md"),
-            format!("---\nname: own\ndescription: own\n---\n{SECRET}\n"),
-        ),
+        (skill.join("SKILL.md"), format!("---\nname: own\ndescription: own\n---\n{SECRET}\n")),
     ] {
         fs::write(path, text).unwrap();
     }
@@ -86,13 +83,7 @@ fn real_no_tool_reads_a_file() {
         assert_eq!(answer.status, 200, "{prompt}: {answer:?}");
         answers.push_str(&answer.body.to_string());
     };
-    for text in [
-        "$own",
-        "@secret.txt",
-        "/init",
-        "!cat secret.txt",
-        "[$own](SKILL.md)",
-    ] {
+    for text in ["$own", "@secret.txt", "/init", "!cat secret.txt", "[$own](SKILL.md)"] {
         for dialect in ALL {
             ask(dialect, &format!("{text} @{path} ECHO:hello"));
         }
@@ -119,9 +110,7 @@ fn real_no_tool_reads_a_file() {
         for input in inputs {
             let mut input = input;
             if let Some(given) = input.get_mut("input") {
-                *given = json!(format!(
-                    "*** Begin Patch\n*** Delete File: {path}\n*** End Patch"
-                ));
+                *given = json!(format!("*** Begin Patch\n*** Delete File: {path}\n*** End Patch"));
             }
             let call = json!({"name": name, "input": input});
             ask(ALL[index % 3], &format!("TOOL:{call}:END ECHO:done"));

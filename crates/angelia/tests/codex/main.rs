@@ -1,11 +1,7 @@
 //! Codex behind the program itself: what it writes into the owner's configuration of Codex, the model
 //! APIs on the real Codex with a scripted model, and when it is used at all.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../cli/agents.rs"]
 #[expect(dead_code, reason = "shared with the tests of the commands")]

@@ -12,14 +12,8 @@ fn real_e01_only_who_asks_for_codex_gets_it() {
     let ours = "profiles: {default: {executor: parrot}, work: {executor: codex}}\n";
     let lab = Lab::new(ours, "");
     assert_eq!(executor_of(&lab.machine.turn(&["hello"])), "parrot");
-    assert!(
-        lab.server.requests().is_empty(),
-        "the other path is untouched"
-    );
-    assert_eq!(
-        executor_of(&lab.machine.turn(&["-p", "work", "ECHO:hello"])),
-        "codex"
-    );
+    assert!(lab.server.requests().is_empty(), "the other path is untouched");
+    assert_eq!(executor_of(&lab.machine.turn(&["-p", "work", "ECHO:hello"])), "codex");
     assert_eq!(lab.server.model_requests().len(), 1);
     assert_eq!(executor_of(&lab.machine.turn(&["hello"])), "parrot");
     assert_eq!(lab.server.model_requests().len(), 1);
@@ -35,9 +29,7 @@ fn real_e02_nothing_changes_under_a_running_turn() {
     let lab = Lab::new(ours, "");
     let before = lab.config();
     let running = lab.machine.start(&["run", "--json", "HANG_HEADERS"]);
-    until("the model is asked", || {
-        !lab.server.model_requests().is_empty()
-    });
+    until("the model is asked", || !lab.server.model_requests().is_empty());
     for command in ["enable", "disable"] {
         let refused = lab.machine.angelia(&["codex", command]);
         refused.is(75).complains("Codex is working on turn");
@@ -66,9 +58,7 @@ fn real_e02_what_is_enabled_is_there_in_the_next_session() {
     lab.machine.turn(&["ECHO:before"]).completed();
     assert!(!started.exists());
     let file = file.to_str().unwrap();
-    lab.machine
-        .angelia(&["--config", file, "codex", "enable", "--no-tools"])
-        .is(0);
+    lab.machine.angelia(&["--config", file, "codex", "enable", "--no-tools"]).is(0);
     lab.machine.turn(&["ECHO:after"]).completed();
     until("the server is started", || started.exists());
 }

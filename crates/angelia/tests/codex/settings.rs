@@ -32,9 +32,7 @@ fn read(machine: &Machine) -> String {
 /// Besides the file itself nothing is in its folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().flatten();
-    entries
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect()
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
 #[test]
@@ -43,17 +41,13 @@ fn enabled_and_disabled() {
     let path = config(&machine);
     let shown = machine.angelia(&["codex", "enable", "--dry-run"]);
     shown.is(1).says("+[mcp_servers.docs] # angelia codex");
-    shown
-        .says("+default_permissions = \":workspace\"")
-        .says(" model = \"m\"");
+    shown.says("+default_permissions = \":workspace\"").says(" model = \"m\"");
     assert!(!shown.stdout.contains("sesame"), "{shown:?}");
     assert_eq!(read(&machine), THEIRS, "nothing is written");
 
     // A server that cannot be is named, and hinders nothing.
     let done = machine.angelia(&["codex", "enable"]);
-    done.is(1)
-        .says("enabled in")
-        .complains("mcp_servers.far: not written");
+    done.is(1).says("enabled in").complains("mcp_servers.far: not written");
     done.complains("mcp_servers.docs: Codex does not take timeout");
     let text = read(&machine);
     for part in [
@@ -65,10 +59,7 @@ fn enabled_and_disabled() {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert_eq!(names(path.parent().unwrap()), ["config.toml"]);
-    machine
-        .angelia(&["codex", "on"])
-        .is(1)
-        .says("nothing to change");
+    machine.angelia(&["codex", "on"]).is(1).says("nothing to change");
     assert_eq!(read(&machine), text);
 
     let shown = machine.angelia(&["codex", "disable", "--dry-run"]);
@@ -76,10 +67,7 @@ fn enabled_and_disabled() {
     assert_eq!(read(&machine), text);
     machine.angelia(&["codex", "off"]).is(0).says("disabled in");
     assert_eq!(read(&machine), THEIRS);
-    machine
-        .angelia(&["codex", "disable"])
-        .is(0)
-        .says("nothing to change");
+    machine.angelia(&["codex", "disable"]).is(0).says("nothing to change");
 }
 
 #[test]
@@ -89,14 +77,9 @@ fn parts_can_be_left_out() {
     let all = ["--no-permissions", "--no-plugins", "--no-tools"];
     let none = [&["codex", "enable"], &all[..]].concat();
     machine.angelia(&none).is(0).says("nothing to change");
-    machine
-        .angelia(&["codex", "enable", "--no-permissions"])
-        .is(0);
+    machine.angelia(&["codex", "enable", "--no-permissions"]).is(0);
     assert!(!read(&machine).contains("default_permissions"));
-    machine
-        .angelia(&["codex", "status"])
-        .is(0)
-        .says("up to date");
+    machine.angelia(&["codex", "status"]).is(0).says("up to date");
 
     // What is installed of the vendor's own is switched on, unless it is switched off.
     for name in ["notion", "slack"] {
@@ -107,10 +90,7 @@ fn parts_can_be_left_out() {
     }
     let own = "[plugins.\"slack@openai-curated\"]\nenabled = false\n";
     write(&machine, own);
-    machine
-        .angelia(&["codex", "enable"])
-        .is(0)
-        .complains("slack@openai-curated");
+    machine.angelia(&["codex", "enable"]).is(0).complains("slack@openai-curated");
     let text = read(&machine);
     assert!(text.contains("[plugins.\"notion@openai-curated\"] # angelia codex\nenabled = true\n"));
     assert_eq!(text.matches("slack").count(), 1, "{text}");
@@ -121,20 +101,14 @@ fn parts_can_be_left_out() {
     let cache = config(&machine).with_file_name("plugins");
     fs::remove_dir_all(&cache).unwrap();
     fs::write(&cache, "").unwrap();
-    machine
-        .angelia(&["codex", "enable"])
-        .is(1)
-        .complains("plugins: cannot be listed");
+    machine.angelia(&["codex", "enable"]).is(1).complains("plugins: cannot be listed");
     assert!(read(&machine).contains("[mcp_servers.angelia]"));
 }
 
 #[test]
 fn where_there_was_no_file_there_is_none_again() {
     let machine = pretended("0.166.0");
-    machine
-        .angelia(&["codex", "disable"])
-        .is(0)
-        .says("nothing to change");
+    machine.angelia(&["codex", "disable"]).is(0).says("nothing to change");
     assert!(!machine.place.home().join(".codex").exists());
     machine.angelia(&["codex", "enable", "--dry-run"]).is(0);
     assert!(!machine.place.home().join(".codex").exists());
@@ -174,22 +148,11 @@ fn another_folder_and_a_link_to_another_file() {
     let file = machine.place.root().join("ours.yaml");
     fs::write(&file, "").unwrap();
     let file = file.to_str().unwrap();
-    machine
-        .angelia(&["--config", file, "codex", "enable"])
-        .is(0);
-    assert!(
-        other
-            .join("config.toml")
-            .symlink_metadata()
-            .unwrap()
-            .is_symlink()
-    );
+    machine.angelia(&["--config", file, "codex", "enable"]).is(0);
+    assert!(other.join("config.toml").symlink_metadata().unwrap().is_symlink());
     let text = fs::read_to_string(&real).unwrap();
     // What leads to us is told to whom Codex starts.
-    assert!(
-        text.contains(&format!("args = [\"--config\", \"{file}\", \"mcp\"]")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("args = [\"--config\", \"{file}\", \"mcp\"]")), "{text}");
     assert!(text.contains("env = { ANGELIA_HOME = "), "{text}");
     machine.angelia(&["codex", "disable"]).is(0);
     assert_eq!(fs::read_to_string(&real).unwrap(), "a = 1\n");
@@ -201,37 +164,23 @@ fn what_is_broken_is_named_and_left_alone() {
     let machine = prepared("a = 1\nb = = 2\n");
     for command in ["enable", "disable", "status"] {
         let said = machine.angelia(&["codex", command]);
-        said.is(78)
-            .complains("config.toml: line 2")
-            .complains("hint: correct it");
+        said.is(78).complains("config.toml: line 2").complains("hint: correct it");
     }
     assert_eq!(read(&machine), "a = 1\nb = = 2\n");
     fs::write(config(&machine), b"a = \"\xff\"\n").unwrap();
-    machine
-        .angelia(&["codex", "enable"])
-        .is(78)
-        .complains("not text");
+    machine.angelia(&["codex", "enable"]).is(78).complains("not text");
 }
 
 #[test]
 fn a_codex_that_cannot_be_used_is_refused() {
     let machine = pretended("0.124.9");
     write(&machine, THEIRS);
-    machine
-        .angelia(&["codex", "enable"])
-        .is(69)
-        .complains("too old");
+    machine.angelia(&["codex", "enable"]).is(69).complains("too old");
     machine.angelia(&["codex", "status"]).is(1).says("too old");
     let nothing = Machine::new();
     write(&nothing, THEIRS);
-    nothing
-        .angelia(&["codex", "enable"])
-        .is(69)
-        .complains("not installed");
-    nothing
-        .angelia(&["codex", "status"])
-        .is(1)
-        .says("not enabled");
+    nothing.angelia(&["codex", "enable"]).is(69).complains("not installed");
+    nothing.angelia(&["codex", "status"]).is(1).says("not enabled");
     for machine in [machine, nothing] {
         assert_eq!(read(&machine), THEIRS);
         machine.angelia(&["codex", "enable", "--dry-run"]).is(0);
@@ -243,33 +192,17 @@ fn a_codex_that_cannot_be_used_is_refused() {
 fn the_state_is_told() {
     let machine = prepared("sandbox_mode = \"read-only\"\n");
     let before = machine.angelia(&["codex", "status"]);
-    before
-        .is(1)
-        .says("0.166.0 at")
-        .says("logged in (subscription)")
-        .says("not enabled");
-    before
-        .says("missing  mcp_servers.docs")
-        .says("yours    default_permissions");
+    before.is(1).says("0.166.0 at").says("logged in (subscription)").says("not enabled");
+    before.says("missing  mcp_servers.docs").says("yours    default_permissions");
     machine.angelia(&["codex", "enable"]).is(1);
     let after = machine.angelia(&["codex", "status"]);
-    after
-        .is(0)
-        .says("enabled, up to date")
-        .says("enabled  mcp_servers.angelia");
+    after.is(0).says("enabled, up to date").says("enabled  mcp_servers.angelia");
     machine.configure("mcp_servers: {other: {command: other}}\n");
     let later = machine.angelia(&["codex", "status", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&later.is(1).stdout).unwrap();
-    assert_eq!(
-        (&told["enabled"], &told["current"]),
-        (&true.into(), &false.into()),
-        "{told:#}"
-    );
+    assert_eq!((&told["enabled"], &told["current"]), (&true.into(), &false.into()), "{told:#}");
     assert_eq!(told["version"], "0.166.0");
-    assert!(
-        told["parts"].to_string().contains("mcp_servers.other"),
-        "{told:#}"
-    );
+    assert!(told["parts"].to_string().contains("mcp_servers.other"), "{told:#}");
 }
 
 #[test]
@@ -299,10 +232,7 @@ fn an_agent_cannot_change_it() {
     let mut machine = prepared(THEIRS);
     machine.set("ANGELIA_AGENT", "home:owner:agent");
     for command in ["enable", "disable"] {
-        machine
-            .angelia(&["codex", command])
-            .is(1)
-            .complains("an agent's process cannot");
+        machine.angelia(&["codex", command]).is(1).complains("an agent's process cannot");
     }
     assert_eq!(read(&machine), THEIRS);
 }

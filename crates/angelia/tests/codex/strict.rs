@@ -43,12 +43,7 @@ const OURS: &str = r##"mcp_servers:
 /// Starts the server with every key checked; it ends with its input.
 fn strict(lab: &Lab) -> Ran {
     let mut command = lab.machine.program(&lab.codex.path);
-    command.args([
-        "app-server",
-        "--strict-config",
-        "-c",
-        "features.plugins=false",
-    ]);
+    command.args(["app-server", "--strict-config", "-c", "features.plugins=false"]);
     let mut running = Running::of(command, Stdio::piped());
     let mut stdin = running.child.stdin.take().unwrap();
     let hello =
@@ -65,20 +60,12 @@ fn real_every_key_is_known_to_codex() {
     let plugin =
         config(&lab.machine).with_file_name("plugins/cache/openai-curated/notion/1/.codex-plugin");
     fs::create_dir_all(&plugin).unwrap();
-    fs::write(
-        plugin.join("plugin.json"),
-        r#"{"name":"notion","version":"1"}"#,
-    )
-    .unwrap();
+    fs::write(plugin.join("plugin.json"), r#"{"name":"notion","version":"1"}"#).unwrap();
     let before = lab.config();
     let done = lab.machine.angelia(&["codex", "enable"]);
-    done.is(0)
-        .complains("does not take startup_timeout_ms, alwaysLoad, trust");
+    done.is(0).complains("does not take startup_timeout_ms, alwaysLoad, trust");
     let text = lab.config();
-    assert!(
-        text.contains("[plugins.\"notion@openai-curated\"]"),
-        "{text}"
-    );
+    assert!(text.contains("[plugins.\"notion@openai-curated\"]"), "{text}");
     let said = strict(&lab);
     said.is(0);
     assert!(!said.stdout.contains("Invalid configuration"), "{said:?}");
@@ -87,26 +74,17 @@ fn real_every_key_is_known_to_codex() {
     let servers: Value = serde_json::from_str(&listed.is(0).stdout).unwrap();
     let server = |name: &str| {
         let all = servers.as_array().unwrap().iter();
-        all.clone()
-            .find(|server| server["name"] == name)
-            .unwrap()
-            .clone()
+        all.clone().find(|server| server["name"] == name).unwrap().clone()
     };
     let docs = &server("docs")["transport"];
-    assert_eq!(
-        docs["command"], "/bin/docs \" \\ \n \u{1} \u{7f} é",
-        "{servers:#}"
-    );
+    assert_eq!(docs["command"], "/bin/docs \" \\ \n \u{1} \u{7f} é", "{servers:#}");
     assert_eq!(docs["args"][4], "# no comment");
     let own = &server("angelia")["transport"];
     assert_eq!(own["command"], crate::stage::ANGELIA, "{servers:#}");
     assert_eq!(own["args"][0], "mcp");
     assert_eq!(server("far")["transport"]["url"], "http://127.0.0.1:1/mcp");
 
-    lab.machine
-        .angelia(&["codex", "status"])
-        .is(0)
-        .says("up to date");
+    lab.machine.angelia(&["codex", "status"]).is(0).says("up to date");
     lab.machine.angelia(&["codex", "disable"]).is(0);
     assert_eq!(lab.config(), before);
 }
@@ -114,33 +92,21 @@ fn real_every_key_is_known_to_codex() {
 /// Codex edits the same file, in an order of its own, and drops comments.
 #[test]
 fn real_what_codex_writes_meanwhile_stays() {
-    let lab = Lab::new(
-        "mcp_servers: {docs: {command: docs, args: [x], env: {A: '1'}}}\n",
-        "",
-    );
+    let lab = Lab::new("mcp_servers: {docs: {command: docs, args: [x], env: {A: '1'}}}\n", "");
     lab.machine.angelia(&["codex", "enable"]).is(0);
     lab.codex(&["features", "enable", "goals"]).wait().is(0);
-    lab.codex(&["mcp", "add", "mine", "--", "/bin/mine"])
-        .wait()
-        .is(0);
+    lab.codex(&["mcp", "add", "mine", "--", "/bin/mine"]).wait().is(0);
     let told = lab.machine.angelia(&["codex", "status"]);
     told.is(1).says("enabled, but not as it would be now");
     lab.machine.angelia(&["codex", "enable"]).is(0);
-    lab.machine
-        .angelia(&["codex", "status"])
-        .is(0)
-        .says("up to date");
+    lab.machine.angelia(&["codex", "status"]).is(0).says("up to date");
     strict(&lab).is(0);
     lab.machine.angelia(&["codex", "disable"]).is(0);
     let text = lab.config();
     for gone in ["angelia", "docs", "default_permissions"] {
         assert!(!text.contains(gone), "{text}");
     }
-    for mine in [
-        "[mcp_servers.mine]",
-        "goals = true",
-        "model_provider = \"scripted\"",
-    ] {
+    for mine in ["[mcp_servers.mine]", "goals = true", "model_provider = \"scripted\""] {
         assert!(text.contains(mine), "{text}");
     }
     strict(&lab).is(0);

@@ -26,10 +26,8 @@ fn worked_off(bench: &Bench, dialect: Dialect, prompt: &str) -> (Vec<Called>, Ve
             return (all, told);
         }
         let weather = |call: &Called| format!("sunny in {}", call.input["city"].as_str().unwrap());
-        let results: Vec<(String, String)> = calls
-            .iter()
-            .map(|call| (call.id.clone(), weather(call)))
-            .collect();
+        let results: Vec<(String, String)> =
+            calls.iter().map(|call| (call.id.clone(), weather(call))).collect();
         told.extend(dialect.results(&results));
         all.extend(calls);
         assert!(all.len() < 10, "it does not end");
@@ -43,10 +41,7 @@ fn real_a_call_and_its_result_in_every_dialect() {
         let before = bench.asked().len();
         let (calls, told) = worked_off(&bench, dialect, &format!("{dialect:?} {CALL}"));
         assert_eq!(calls.len(), 1);
-        assert_eq!(
-            (&*calls[0].name, &calls[0].input["city"]),
-            ("find", &"Paris".into())
-        );
+        assert_eq!((&*calls[0].name, &calls[0].input["city"]), ("find", &"Paris".into()));
         let asked = bench.asked();
         assert_eq!(asked.len(), before + 2, "{dialect:?}");
         assert!(asked[before + 1].contains("sunny in Paris"), "{dialect:?}");

@@ -48,9 +48,7 @@ async fn d46_a_message_arrives_word_for_word() {
         assert_eq!(message["body"]["type"], "note");
         assert_eq!(message["body"]["channel"], "x:1");
         assert_eq!(message["verified"], false);
-        peer.send(&json!({"type": "ack", "id": message["id"]}))
-            .await
-            .unwrap();
+        peer.send(&json!({"type": "ack", "id": message["id"]})).await.unwrap();
     }
 }
 

@@ -21,9 +21,7 @@ fn answers(machine: &Machine, input: &[u8]) -> Vec<Value> {
     let ran = machine.angelia_with_input(&["mcp"], input);
     ran.is(0);
     let lines = ran.stdout.lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]

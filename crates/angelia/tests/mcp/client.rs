@@ -60,8 +60,7 @@ impl Called {
     /// What was told while it ran.
     pub(crate) fn progress(&self) -> Vec<String> {
         let said = self.0["progress"].as_array().into_iter().flatten();
-        said.filter_map(|one| one["message"].as_str().map(str::to_owned))
-            .collect()
+        said.filter_map(|one| one["message"].as_str().map(str::to_owned)).collect()
     }
 
     pub(crate) fn raw(&self) -> &Value {
@@ -119,9 +118,8 @@ pub(crate) fn finish(client: Running, steps: &[Value]) -> Vec<Called> {
     let ran = client.wait();
     assert!(ran.status.success(), "{ran:#?}");
     let answers = ran.stdout.lines();
-    let mut answers: Vec<Called> = answers
-        .map(|line| Called(serde_json::from_str(line).unwrap()))
-        .collect();
+    let mut answers: Vec<Called> =
+        answers.map(|line| Called(serde_json::from_str(line).unwrap())).collect();
     assert_eq!(answers.len(), steps.len() + 1, "{ran:#?}");
     let server = answers.pop().unwrap();
     assert_eq!(server.raw()["server"]["name"], "angelia");

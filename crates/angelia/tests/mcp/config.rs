@@ -52,10 +52,7 @@ fn circles_and_narrower_ones_are_fine() {
 ",
     );
     // The way back leads to a wider place.
-    machine
-        .angelia(&["config", "check"])
-        .is(78)
-        .complains("it works in /srv, outside");
+    machine.angelia(&["config", "check"]).is(78).complains("it works in /srv, outside");
     machine.configure(
         "profiles:
   default: {permissions: edit, delegate_to: [a, default, m]}

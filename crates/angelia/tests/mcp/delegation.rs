@@ -33,10 +33,7 @@ fn the_tools_are_named_described_and_the_same_with_and_without_a_daemon() {
     let steps = [json!({"list": true})];
     let without = client::run(&machine, &[], &steps);
     let tools = without[0].raw()["tools"].as_array().unwrap();
-    let names: Vec<&str> = tools
-        .iter()
-        .map(|tool| tool["name"].as_str().unwrap())
-        .collect();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(
         names,
         [
@@ -81,23 +78,13 @@ fn with_a_daemon_the_turn_runs_there() {
 
 #[track_caller]
 fn delegates_and_goes_on(machine: &Machine) {
-    let first = client::run(
-        machine,
-        &[],
-        &[task("helper", "hello there\n!tool Look 500\n!who")],
-    );
+    let first = client::run(machine, &[], &[task("helper", "hello there\n!tool Look 500\n!who")]);
     let text = first[0].works();
     assert!(text.contains("turn 1 of this process"), "{text}");
     assert!(text.contains(": completed]"), "{text}");
     let progress = first[0].progress();
-    assert!(
-        progress.iter().any(|said| said.starts_with("parrot began")),
-        "{progress:?}"
-    );
-    assert!(
-        progress.iter().any(|said| said.starts_with("Look")),
-        "{progress:?}"
-    );
+    assert!(progress.iter().any(|said| said.starts_with("parrot began")), "{progress:?}");
+    assert!(progress.iter().any(|said| said.starts_with("Look")), "{progress:?}");
     let session = session_in(&text);
     let again = json!({"profile": "helper", "task": "!who", "session": session});
     let second = client::run(machine, &[], &[call("delegate", &again)]);

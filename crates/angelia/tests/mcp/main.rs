@@ -1,10 +1,6 @@
 //! `angelia mcp`: the official MCP client, real agents and plain bytes against it.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../cli/agents.rs"]
 mod agents;

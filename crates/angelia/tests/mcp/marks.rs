@@ -24,9 +24,7 @@ fn a_mark_that_belongs_to_no_session_opens_nothing() {
     machine.configure(
         "profiles:\n  default: {executor: parrot, delegate_to: [helper]}\n  helper: {executor: parrot}\n",
     );
-    machine
-        .angelia(&["run", "what nobody else should read"])
-        .is(0);
+    machine.angelia(&["run", "what nobody else should read"]).is(0);
     let own = format!("{}:owner:agent", home_id(&machine));
     let marks = [own.as_str(), "another:owner:agent", "nonsense"];
     for mark in marks {

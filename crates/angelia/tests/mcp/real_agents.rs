@@ -61,10 +61,7 @@ impl Lab {
             home.display(),
             codex_home::KEY,
         ));
-        Self {
-            machine,
-            _server: server,
-        }
+        Self { machine, _server: server }
     }
 
     /// A turn that ends well.
@@ -122,10 +119,7 @@ fn real_claude_hands_work_on_and_gets_the_answer() {
     let mut check = |turn: &Transcript| {
         let (ok, output) = result(turn);
         assert!(ok, "{output}");
-        assert!(
-            output.contains("You said: words for the helper"),
-            "{output}"
-        );
+        assert!(output.contains("You said: words for the helper"), "{output}");
         // Nobody was asked, although nobody could have answered.
         assert!(turn.of_type("approval.requested").is_empty(), "{turn:#?}");
         prefixes.push(turn.end()["usage"]["prefix_sha256"].clone());
@@ -137,10 +131,7 @@ fn real_claude_hands_work_on_and_gets_the_answer() {
     check(&lab.turn(&[&prompt]));
     check(&lab.turn(&[&prompt]));
     assert!(prefixes[0].is_string());
-    assert!(
-        prefixes.iter().all(|one| *one == prefixes[0]),
-        "{prefixes:?}"
-    );
+    assert!(prefixes.iter().all(|one| *one == prefixes[0]), "{prefixes:?}");
     lab.end(Some(serving));
 }
 
@@ -173,18 +164,13 @@ fn real_claude_may_not_choose_whom_it_likes_nor_look_around() {
 ",
     );
     let serving = lab.machine.serve();
-    lab.machine
-        .angelia(&["run", "-p", "other", "what nobody else should read"])
-        .is(0);
+    lab.machine.angelia(&["run", "-p", "other", "what nobody else should read"]).is(0);
     let foreign = lab.machine.list("sessions").remove(0);
     let other = lab.turn(&[&delegating("other", "x")]);
     refused(&other, "may not hand work to `other`");
     // Only here can be seen that it works elsewhere.
     let outside = lab.turn(&[&delegating("outside", "x")]);
-    refused(
-        &outside,
-        "`outside` may do more than this session: it works in /",
-    );
+    refused(&outside, "`outside` may do more than this session: it works in /");
 
     let list = lab.turn(&[&calling("sessions_list", &json!({}))]);
     let (ok, output) = result(&list);
@@ -215,16 +201,12 @@ fn real_claude_that_is_interrupted_gives_up_what_it_handed_on() {
         let states = || -> Vec<String> {
             let turns = lab.machine.list("turns");
             let states = turns.iter();
-            states
-                .map(|turn| turn["status"].as_str().unwrap().to_owned())
-                .collect()
+            states.map(|turn| turn["status"].as_str().unwrap().to_owned()).collect()
         };
         until("both run", || states() == ["running", "running"]);
         running.signal(Signal::INT);
         running.wait().is(130);
-        until("both are interrupted", || {
-            states() == ["interrupted", "interrupted"]
-        });
+        until("both are interrupted", || states() == ["interrupted", "interrupted"]);
         lab.end(serving);
     }
 }
@@ -262,19 +244,8 @@ fn real_claude_on_the_bus_knows_its_endpoint() {
     write_rules(&lab.machine.home());
     let serving = lab.machine.serve();
     let prompt = calling("bus_info", &json!({}));
-    until("the endpoint listens", || {
-        serving.running.stderr().contains("listening on the bus as")
-    });
-    lab.machine
-        .angelia(&[
-            "notify",
-            "--to",
-            "hermes-bus-gateway",
-            "--type",
-            "task",
-            &prompt,
-        ])
-        .is(0);
+    until("the endpoint listens", || serving.running.stderr().contains("listening on the bus as"));
+    lab.machine.angelia(&["notify", "--to", "hermes-bus-gateway", "--type", "task", &prompt]).is(0);
     until("the turn has ended", || {
         let turns = lab.machine.list("turns");
         turns.iter().any(|turn| turn["status"] == "completed")

@@ -18,9 +18,7 @@ fn the_owner_sees_every_session_page_by_page() {
     let page = answers[0].json();
     let ids = |page: &serde_json::Value| -> Vec<String> {
         let sessions = page["sessions"].as_array().unwrap().iter();
-        sessions
-            .map(|one| one["id"].as_str().unwrap().to_owned())
-            .collect()
+        sessions.map(|one| one["id"].as_str().unwrap().to_owned()).collect()
     };
     let all = ids(&answers[1].json());
     assert_eq!(all.len(), 3);
@@ -51,15 +49,8 @@ fn a_long_answer_is_shown_in_pieces() {
     let turn = machine.list("turns").remove(0);
     let (session, id) = (&turn["session_id"], &turn["id"]);
     let whole = turn["text"].as_str().unwrap();
-    let short = client::run(
-        &machine,
-        &[],
-        &[call("sessions_show", &json!({"session": session}))],
-    );
-    let text = short[0].json()["turns"][0]["text"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let short = client::run(&machine, &[], &[call("sessions_show", &json!({"session": session}))]);
+    let text = short[0].json()["turns"][0]["text"].as_str().unwrap().to_owned();
     assert!(text.ends_with("bytes more") && text.len() < 3_000, "{text}");
     let mut offset = json!(0);
     let mut read = String::new();
@@ -91,14 +82,8 @@ fn approvals_are_shown_and_cannot_be_decided() {
     let pending = pending[0].json();
     let approval = &pending["approvals"][0];
     assert!(
-        approval["detail"]
-            .as_str()
-            .unwrap()
-            .contains("rm everything")
-            || approval["title"]
-                .as_str()
-                .unwrap()
-                .contains("rm everything"),
+        approval["detail"].as_str().unwrap().contains("rm everything")
+            || approval["title"].as_str().unwrap().contains("rm everything"),
         "{pending}"
     );
     let id = approval["id"].as_str().unwrap();

@@ -43,20 +43,13 @@ fn text_is_typed_as_it_is_and_submitted_once() {
     let place = Place::new();
     let _tmux = Tmux::with_session(&place, "dev", NOTES);
     place.write("names.yaml", "role_map: {be: {name: Backend}}\n");
-    eventually("the program runs", || {
-        place.path("notes").exists().then_some(())
-    });
+    eventually("the program runs", || place.path("notes").exists().then_some(()));
     let long = "ü".repeat(1500);
     let texts: [&[&str]; 6] = [
         &["dev", "plain", "words"],
         &["dev", "Enter"],
         &["dev", "C-c"],
-        &[
-            "--to",
-            "dev",
-            "--",
-            "-l -t; $(touch x) `id` \"q\" 'a' \\ #{pane_id}",
-        ],
+        &["--to", "dev", "--", "-l -t; $(touch x) `id` \"q\" 'a' \\ #{pane_id}"],
         &["--config", "names.yaml", "--from", "be", "dev", "hello"],
         &["dev", &long],
     ];
@@ -82,9 +75,7 @@ fn text_is_typed_as_it_is_and_submitted_once() {
 fn an_interrupt_comes_only_when_asked_for() {
     let place = Place::new();
     let _tmux = Tmux::with_session(&place, "dev", NOTES);
-    eventually("the program runs", || {
-        place.path("notes").exists().then_some(())
-    });
+    eventually("the program runs", || place.path("notes").exists().then_some(()));
     let output = place.run("notify-agent", &["--interrupt", "dev", "after"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(notes(&place, 2), ["interrupted", "after"]);
@@ -97,15 +88,8 @@ fn what_is_not_there_is_a_failure() {
     assert_eq!(output.status.code(), Some(1), "no server: {output:?}");
     let _tmux = Tmux::with_session(&place, "develop", "cat");
     let output = place.run("notify-agent", &["dev", "hello"]);
-    assert_eq!(
-        output.status.code(),
-        Some(1),
-        "only a longer name: {output:?}"
-    );
-    assert!(
-        text(&output.stderr).contains("no tmux session `dev`"),
-        "{output:?}"
-    );
+    assert_eq!(output.status.code(), Some(1), "only a longer name: {output:?}");
+    assert!(text(&output.stderr).contains("no tmux session `dev`"), "{output:?}");
     assert!(output.stdout.is_empty());
     let output = place.run("notify-agent", &["develop"]);
     assert_eq!(output.status.code(), Some(1));
@@ -117,10 +101,7 @@ fn a_sender_in_tmux_is_called_after_its_session() {
     let place = Place::new();
     let accepted = r#"{"type": "accepted", "id": "ID", "queued": true}"#;
     let bus = Bus::new(&place, ".hermes/hermes-bus.sock", vec![vec![accepted]; 2]);
-    place.write(
-        ".hermes/bus-rules.yaml",
-        "role_map: {be: {name: Backend}}\n",
-    );
+    place.write(".hermes/bus-rules.yaml", "role_map: {be: {name: Backend}}\n");
     let program = place.path("notify-hermes");
     let line = format!("{} --to coder hi; sleep 60", program.display());
     let _tmux = Tmux::with_session(&place, "be", &line);

@@ -33,10 +33,7 @@ fn it_says_what_became_of_the_message() {
         let message = bus.heard();
         assert_eq!(message["body"], json!({"text": "hello there"}));
         assert_eq!(message["from"], "notify-hermes");
-        assert_eq!(
-            (&message["type"], &message["to"]),
-            (&json!("message"), &json!("coder"))
-        );
+        assert_eq!((&message["type"], &message["to"]), (&json!("message"), &json!("coder")));
         assert!(message["ts"].as_f64().unwrap() > 1.7e9 && message["ack"] == true);
     }
 }
@@ -59,15 +56,9 @@ fn a_refusal_is_a_failure_with_its_reason() {
     }
     let nowhere = place.path("nowhere.sock");
     let nowhere = nowhere.to_str().unwrap();
-    let output = place.run(
-        "notify-hermes",
-        &["--to", "coder", "x", "--socket", nowhere],
-    );
+    let output = place.run("notify-hermes", &["--to", "coder", "x", "--socket", nowhere]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output.stderr).contains("cannot be reached"),
-        "{output:?}"
-    );
+    assert!(text(&output.stderr).contains("cannot be reached"), "{output:?}");
 }
 
 #[test]
@@ -77,17 +68,9 @@ fn arguments_that_make_no_message() {
         (&["--to", "a", "--body", "{"], 1, "--body is not JSON"),
         (&["--to", "a"], 1, "nothing to send"),
         (&["--to", "a", "--body", "[]", "--type", "t"], 1, "object"),
-        (
-            &["--to", "a", "x", "--body", "{}"],
-            2,
-            "cannot be used with",
-        ),
+        (&["--to", "a", "x", "--body", "{}"], 2, "cannot be used with"),
         (&["x"], 2, "--to"),
-        (
-            &["--to", "a", "x", "--config", "missing.yaml"],
-            1,
-            "missing.yaml",
-        ),
+        (&["--to", "a", "x", "--config", "missing.yaml"], 1, "missing.yaml"),
     ];
     for (args, code, why) in table {
         let output = place.run("notify-hermes", args);
@@ -102,10 +85,7 @@ fn names_go_through_the_role_map() {
     let place = Place::new();
     let answers = vec![vec![ACCEPTED, DELIVERED]; 4];
     let bus = Bus::new(&place, ".hermes/hermes-bus.sock", answers);
-    place.write(
-        ".hermes/bus-rules.yaml",
-        "role_map:\n  be: {name: Backend}\n",
-    );
+    place.write(".hermes/bus-rules.yaml", "role_map:\n  be: {name: Backend}\n");
     let other = place.write("other.yaml", "role_map: {be: {name: Other}}\n");
     let send = |more: &[&str]| {
         let args: Vec<&str> = ["--to", "coder", "x"].iter().chain(more).copied().collect();
@@ -115,10 +95,7 @@ fn names_go_through_the_role_map() {
     };
     assert_eq!(send(&["--from", "be"]), "Backend");
     assert_eq!(send(&["--from", "Backend"]), "Backend");
-    assert_eq!(
-        send(&["--from", "be", "--config", other.to_str().unwrap()]),
-        "Other"
-    );
+    assert_eq!(send(&["--from", "be", "--config", other.to_str().unwrap()]), "Other");
     // A broken file costs the names, not the message.
     place.write(".angelia/bus-rules.yaml", "- a list\n");
     assert_eq!(send(&["--from", "be"]), "be");
@@ -127,34 +104,13 @@ fn names_go_through_the_role_map() {
 #[test]
 fn angelia_notify_is_the_same() {
     let place = Place::new();
-    let bus = Bus::new(
-        &place,
-        "root/hermes-bus.sock",
-        vec![vec![ACCEPTED, DELIVERED]],
-    );
+    let bus = Bus::new(&place, "root/hermes-bus.sock", vec![vec![ACCEPTED, DELIVERED]]);
     let output = place
         .command(env!("CARGO_BIN_EXE_angelia"))
-        .args([
-            "notify",
-            "--to",
-            "coder",
-            "--type",
-            "t",
-            "--channel",
-            "c:1:2",
-            "--",
-            "-x",
-        ])
+        .args(["notify", "--to", "coder", "--type", "t", "--channel", "c:1:2", "--", "-x"])
         .env("HERMES_BUS_ROOT", place.path("root"))
         .output()
         .unwrap();
-    assert_eq!(
-        text(&output.stdout),
-        "OK: notified coder: delivered\n",
-        "{output:?}"
-    );
-    assert_eq!(
-        bus.heard()["body"],
-        json!({"text": "-x", "type": "t", "channel": "c:1:2"})
-    );
+    assert_eq!(text(&output.stdout), "OK: notified coder: delivered\n", "{output:?}");
+    assert_eq!(bus.heard()["body"], json!({"text": "-x", "type": "t", "channel": "c:1:2"}));
 }

@@ -36,17 +36,10 @@ impl Place {
     }
 
     /// A program with nothing of this machine's but its search path.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a test starts the program under test"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "a test starts the program under test")]
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(self.path(program.as_ref().to_str().unwrap()));
-        if !command
-            .get_program()
-            .to_str()
-            .is_some_and(|path| Path::new(path).exists())
-        {
+        if !command.get_program().to_str().is_some_and(|path| Path::new(path).exists()) {
             command = Command::new(program.as_ref());
         }
         command

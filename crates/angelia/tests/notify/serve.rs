@@ -86,10 +86,7 @@ fn answer(stream: &mut TcpStream) -> Value {
 fn notify(place: &Place, args: &[&str]) {
     let output = place.run("notify-hermes", args);
     assert!(output.status.success(), "{output:?}");
-    assert!(
-        text(&output.stdout).starts_with("OK: notified hermes-bus-gateway: "),
-        "{output:?}"
-    );
+    assert!(text(&output.stdout).starts_with("OK: notified hermes-bus-gateway: "), "{output:?}");
 }
 
 #[test]
@@ -97,10 +94,8 @@ fn a_message_becomes_a_turn_and_its_reply_reaches_the_webhook() {
     let place = Place::new();
     place.write("work/readme", "");
     let work = place.path("work");
-    let config = format!(
-        "profiles:\n  default:\n    executor: parrot\n    cwd: {}\n",
-        work.display()
-    );
+    let config =
+        format!("profiles:\n  default:\n    executor: parrot\n    cwd: {}\n", work.display());
     place.write(".angelia/config.yaml", &config);
     let rules = "callbacks:\n\
                  - {match_type: ask, context: true}\n\
@@ -112,45 +107,21 @@ fn a_message_becomes_a_turn_and_its_reply_reaches_the_webhook() {
 
     let to = ["--to", "hermes-bus-gateway", "--from", "tester"];
     let send = |more: &[&str]| notify(&place, &[&to, more].concat());
-    send(&[
-        "--type",
-        "ask",
-        "--channel",
-        "webhook:ops",
-        "what about /help?",
-    ]);
+    send(&["--type", "ask", "--channel", "webhook:ops", "what about /help?"]);
     let reply = texts.recv_timeout(DEADLINE).unwrap();
     assert_eq!(reply["channel"], "webhook:ops");
     let said = reply["text"].as_str().unwrap();
-    assert!(
-        said.contains("**Source:** bus (endpoint: hermes-bus-gateway)"),
-        "{said}"
-    );
-    assert!(
-        said.contains("[unverified sender: tester] what about /help?"),
-        "{said}"
-    );
+    assert!(said.contains("**Source:** bus (endpoint: hermes-bus-gateway)"), "{said}");
+    assert!(said.contains("[unverified sender: tester] what about /help?"), "{said}");
 
-    send(&[
-        "--type",
-        "sent",
-        "--channel",
-        "webhook:dev",
-        "for the channel",
-    ]);
+    send(&["--type", "sent", "--channel", "webhook:dev", "for the channel"]);
     let line = texts.recv_timeout(DEADLINE).unwrap();
-    assert_eq!(
-        (&line["chat"], &line["text"]),
-        (&"dev".into(), &"for the channel".into())
-    );
+    assert_eq!((&line["chat"], &line["text"]), (&"dev".into(), &"for the channel".into()));
 
     send(&["--type", "note", "hello"]);
     send(&["--type", "nobody knows", "shown anyway"]);
     // An edit counts at once, and a broken one does not.
-    place.write(
-        ".angelia/bus-rules.yaml",
-        &rules.replace("from {from}", "edited {from}"),
-    );
+    place.write(".angelia/bus-rules.yaml", &rules.replace("from {from}", "edited {from}"));
     send(&["--type", "note", "again"]);
     place.write(".angelia/bus-rules.yaml", "callbacks:\n- {match_type: [}\n");
     send(&["--type", "note", "still"]);
@@ -167,17 +138,10 @@ fn a_message_becomes_a_turn_and_its_reply_reaches_the_webhook() {
 fn a_sender_starts_the_bus() {
     let place = Place::new();
     let output = place.run("notify-hermes", &["--to", "nobody-yet", "hello"]);
-    assert_eq!(
-        text(&output.stdout),
-        "OK: notified nobody-yet: queued: never seen\n",
-        "{output:?}"
-    );
+    assert_eq!(text(&output.stdout), "OK: notified nobody-yet: queued: never seen\n", "{output:?}");
     let output = place.run("notify-hermes", &["--to", "nobody-yet", "again"]);
     assert!(output.status.success(), "{output:?}");
-    let stop = place
-        .command(env!("CARGO_BIN_EXE_angelia"))
-        .args(["bus", "stop"])
-        .output();
+    let stop = place.command(env!("CARGO_BIN_EXE_angelia")).args(["bus", "stop"]).output();
     let stop = stop.unwrap();
     assert!(stop.status.success(), "{stop:?}");
     assert!(!place.path(".hermes/hermes-bus.sock").exists());

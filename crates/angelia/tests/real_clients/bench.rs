@@ -79,11 +79,7 @@ impl Bench {
             more.blocks
         ));
         let serving = machine.serve();
-        Self {
-            machine,
-            server,
-            serving,
-        }
+        Self { machine, server, serving }
     }
 
     /// Where clients go.
@@ -160,9 +156,7 @@ impl Bench {
     pub(crate) fn asked(&self) -> Vec<String> {
         let requests = self.server.model_requests();
         let bodies = requests.iter();
-        bodies
-            .map(|request| String::from_utf8_lossy(&request.body).into_owned())
-            .collect()
+        bodies.map(|request| String::from_utf8_lossy(&request.body).into_owned()).collect()
     }
 
     #[track_caller]
@@ -188,9 +182,7 @@ impl Bench {
     #[track_caller]
     pub(crate) fn end(self) {
         self.serving.stop().is(0);
-        until("no agent is left", || {
-            agents::marked(&self.machine).is_empty()
-        });
+        until("no agent is left", || agents::marked(&self.machine).is_empty());
     }
 }
 

@@ -50,10 +50,7 @@ impl Client {
 }
 
 fn works(bench: Bench, claude: &RealClaude) {
-    let client = Client {
-        place: Isolated::new().unwrap(),
-        claude: claude.clone(),
-    };
+    let client = Client { place: Isolated::new().unwrap(), claude: claude.clone() };
     let first = client.asks(&bench, &[], "ECHO:hello from the inside");
     assert_eq!(first["result"], "hello from the inside");
     let session = first["session_id"].as_str().unwrap();

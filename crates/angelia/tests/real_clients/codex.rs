@@ -68,9 +68,8 @@ stream_max_retries = 0
         let command = self.command(bench, arguments);
         let ran = patiently(Running::of(command, Stdio::null()));
         let events = ran.stdout.lines();
-        let events: Vec<Value> = events
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect();
+        let events: Vec<Value> =
+            events.filter_map(|line| serde_json::from_str(line).ok()).collect();
         let last = events.last().map(|event| &event["type"]);
         assert_eq!(last, Some(&Value::from(wanted)), "{ran:#?}");
         events
@@ -85,11 +84,8 @@ stream_max_retries = 0
 
 /// The last words of the agent.
 fn said(events: &[Value]) -> &str {
-    let said = events
-        .iter()
-        .rfind(|event| event["item"]["type"] == "agent_message");
-    said.and_then(|event| event["item"]["text"].as_str())
-        .unwrap()
+    let said = events.iter().rfind(|event| event["item"]["type"] == "agent_message");
+    said.and_then(|event| event["item"]["text"].as_str()).unwrap()
 }
 
 fn works(bench: Bench) {
@@ -151,10 +147,7 @@ fn binary() -> std::path::PathBuf {
     let packages = workspace().join("target/npm/codex/node_modules");
     let packages = fs::read_dir(packages).into_iter().flatten().flatten();
     let vendored = packages.flat_map(|package| fs::read_dir(package.path().join("vendor")));
-    let mut binaries = vendored
-        .flatten()
-        .flatten()
-        .map(|folder| folder.path().join("bin/codex"));
+    let mut binaries = vendored.flatten().flatten().map(|folder| folder.path().join("bin/codex"));
     match binaries.find(|path| path.is_file()) {
         Some(path) => path,
         None => panic!("Codex is not installed; run `cargo xtask setup`"),

@@ -1,11 +1,7 @@
 //! Real clients of the model APIs, unmodified, against `angelia serve` on the real Claude Code with
 //! a scripted model: what they are made for works. Their scripts are in `tests/clients`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "shared with the tests of the commands")]
 #[path = "../cli/agents.rs"]

@@ -25,10 +25,8 @@ on_both! {
 /// A script that knows several ways to speak, all of it in one of them.
 fn one_way(bench: Bench, script: &str, way: &str) {
     let scenarios = "plain streamed conversation tools image schema errors cancel";
-    let scenarios: Vec<String> = scenarios
-        .split(' ')
-        .map(|scenario| format!("{way}_{scenario}"))
-        .collect();
+    let scenarios: Vec<String> =
+        scenarios.split(' ').map(|scenario| format!("{way}_{scenario}")).collect();
     let scenarios: Vec<&str> = scenarios.iter().map(String::as_str).collect();
     bench.script(script, &scenarios);
     bench.model_saw_the_picture();
@@ -50,11 +48,7 @@ fn what_came_first_stays(bench: Bench) {
     bench.script("openai_responses.py", &["instructed_once"]);
     let asked = bench.asked();
     assert_eq!(asked.len(), 2);
-    assert!(
-        asked
-            .iter()
-            .all(|body| body.contains("Speak like a pirate."))
-    );
+    assert!(asked.iter().all(|body| body.contains("Speak like a pirate.")));
     assert_eq!(bench.agents(), 1);
     bench.end();
 }

@@ -68,10 +68,7 @@ fn mentioned_files(bench: Bench) {
     assert_eq!(post(&bench, &body).status, 200);
 
     let asked = bench.asked();
-    assert!(
-        asked.iter().any(|body| body.contains(&at)),
-        "the mentions reach the model"
-    );
+    assert!(asked.iter().any(|body| body.contains(&at)), "the mentions reach the model");
     for body in asked {
         assert!(!body.contains(SECRET), "{body}");
     }

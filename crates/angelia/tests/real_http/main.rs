@@ -1,11 +1,7 @@
 //! The model APIs on the real Claude Code with a scripted model: sessions by history, the caller's
 //! tools, and that nothing of this machine can be read in model mode.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../cli/agents.rs"]
 mod agents;

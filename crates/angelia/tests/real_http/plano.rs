@@ -13,12 +13,8 @@ use crate::{
     stage::until,
 };
 
-const AGENTS: More<'static> = More {
-    claude: "    cwd: /\n",
-    http: "  agent_mode: true\n",
-    blocks: "",
-    variables: &[],
-};
+const AGENTS: More<'static> =
+    More { claude: "    cwd: /\n", http: "  agent_mode: true\n", blocks: "", variables: &[] };
 
 /// A request for an agent that acts, under the name that Plano gives it.
 fn ask(told: &[Value]) -> Value {
@@ -62,12 +58,7 @@ fn real_the_surface_and_the_ids_of_models() {
         let response = post_to(&bench, "/v1/responses", &response);
         assert!(response.body.to_string().contains("three"), "{response:?}");
         let listed = get(&bench, "/v1/models").body.to_string();
-        for id in [
-            "claude/sonnet",
-            "claude/opus",
-            "claude/haiku",
-            "claude-agent/sonnet",
-        ] {
+        for id in ["claude/sonnet", "claude/opus", "claude/haiku", "claude-agent/sonnet"] {
             assert!(listed.contains(id), "{id} in {listed}");
         }
         // Without its prefix, as the program knows it; dated ids go through as they are.
@@ -98,10 +89,7 @@ fn real_the_command_line_and_the_environment_of_the_program() {
         assert_ne!(first.session(), second.session());
         let agents = programs(&bench);
         assert_eq!(agents.len(), 2);
-        let lines: Vec<String> = agents
-            .iter()
-            .map(|pid| agents::command_line(*pid))
-            .collect();
+        let lines: Vec<String> = agents.iter().map(|pid| agents::command_line(*pid)).collect();
         for line in &lines {
             for flag in [
                 "--input-format stream-json",
@@ -116,17 +104,8 @@ fn real_the_command_line_and_the_environment_of_the_program() {
             assert!(!line.contains("ECHO"), "{line}");
             assert!(!line.contains("dangerously"), "{line}");
         }
-        let id = |line: &str| {
-            line.split("--session-id ")
-                .nth(1)
-                .map(str::to_owned)
-                .unwrap()
-        };
-        assert_ne!(
-            id(&lines[0])[..36],
-            id(&lines[1])[..36],
-            "one for each process"
-        );
+        let id = |line: &str| line.split("--session-id ").nth(1).map(str::to_owned).unwrap();
+        assert_ne!(id(&lines[0])[..36], id(&lines[1])[..36], "one for each process");
         for pid in agents {
             let variables = environment(pid);
             assert!(!variables.contains("of-the-daemon"), "{variables}");
@@ -158,12 +137,7 @@ fn real_the_system_prompt_of_the_request() {
             assert!(prompt.contains("Speak like a pirate."), "{prompt}");
             assert!(prompt.contains("Be brief."), "{prompt}");
         }
-        assert!(
-            agent.len() > 4 * model.len(),
-            "{} {}",
-            agent.len(),
-            model.len()
-        );
+        assert!(agent.len() > 4 * model.len(), "{} {}", agent.len(), model.len());
         bench.end();
     });
 }
@@ -188,10 +162,7 @@ fn real_the_session_header_keeps_conversations_apart() {
         // Only the new turn was sent: the program has the rest.
         assert_eq!(bench.asked().len(), 3);
         let lines = seen_by_the_model(&bench.asked()[2]);
-        let twice = lines
-            .iter()
-            .filter(|line| *line == "user: ECHO:one")
-            .count();
+        let twice = lines.iter().filter(|line| *line == "user: ECHO:one").count();
         assert_eq!(twice, 1, "{lines:?}");
         bench.end();
     });

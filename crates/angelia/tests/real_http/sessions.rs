@@ -48,10 +48,7 @@ fn regenerated(bench: Bench) {
     assert_ne!(again.session(), first.session());
     let asked = bench.asked();
     let lines = seen_by_the_model(asked.last().unwrap());
-    assert_eq!(
-        lines,
-        ["user: ECHO:one", "assistant: one", "user: ECHO:two"]
-    );
+    assert_eq!(lines, ["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
     bench.end();
 }
 
@@ -67,20 +64,14 @@ fn another_prompt(bench: Bench) {
     assert!(asked[1].contains("You are verbose."), "{}", asked[1]);
     assert!(!asked[1].contains("You are terse."), "{}", asked[1]);
     let lines = seen_by_the_model(&asked[1]);
-    assert_eq!(
-        lines,
-        ["user: ECHO:one", "assistant: one", "user: ECHO:two"]
-    );
+    assert_eq!(lines, ["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
     bench.end();
 }
 
 fn three_dialects(bench: Bench) {
     let chat = json!({"model": "claude/sonnet", "messages": [user("ECHO:hello")]});
     let chat = post_to(&bench, "/v1/chat/completions", &chat);
-    assert_eq!(
-        chat.body["choices"][0]["message"]["content"], "hello",
-        "{chat:?}"
-    );
+    assert_eq!(chat.body["choices"][0]["message"]["content"], "hello", "{chat:?}");
     let response = json!({"model": "claude/sonnet", "input": "ECHO:hello"});
     let response = post_to(&bench, "/v1/responses", &response);
     let text = &response.body["output"][0]["content"][0]["text"];

@@ -66,10 +66,7 @@ fn a_call(bench: Bench) {
     let (told, first) = one_round(&bench, CALL, 1);
     let second = post(&bench, &ask(&told));
     assert_eq!(second.status, 200, "{second:?}");
-    assert_eq!(
-        second.header("x-angelia-turn"),
-        first.header("x-angelia-turn")
-    );
+    assert_eq!(second.header("x-angelia-turn"), first.header("x-angelia-turn"));
     let asked = bench.asked();
     assert_eq!(asked.len(), 2);
     assert!(asked[1].contains("sunny in Paris"), "{}", asked[1]);
@@ -84,11 +81,7 @@ fn two_calls_at_once(bench: Bench) {
     let asked = bench.asked();
     assert_eq!(asked.len(), 2);
     for city in ["Paris", "Rome"] {
-        assert!(
-            asked[1].contains(&format!("sunny in {city}")),
-            "{}",
-            asked[1]
-        );
+        assert!(asked[1].contains(&format!("sunny in {city}")), "{}", asked[1]);
     }
     bench.end();
 }
@@ -104,10 +97,7 @@ fn a_lost_process(bench: Bench) {
     assert_eq!(second.status, 200, "{second:?}");
     let asked = bench.asked();
     let lines = seen_by_the_model(asked.last().unwrap());
-    let history: Vec<&str> = lines
-        .iter()
-        .map(|line| line.split(':').next().unwrap())
-        .collect();
+    let history: Vec<&str> = lines.iter().map(|line| line.split(':').next().unwrap()).collect();
     assert_eq!(history[..3], ["user", "assistant", "user"], "{lines:?}");
     assert!(lines.concat().contains("sunny in Paris"), "{lines:?}");
     bench.end();
@@ -123,9 +113,6 @@ fn other_tools(bench: Bench) {
     assert!(last.contains("mcp__client__seek"), "{last}");
     assert!(!last.contains("mcp__client__find"), "{last}");
     let lines = seen_by_the_model(last);
-    assert_eq!(
-        lines,
-        ["user: ECHO:one", "assistant: one", "user: ECHO:two"]
-    );
+    assert_eq!(lines, ["user: ECHO:one", "assistant: one", "user: ECHO:two"]);
     bench.end();
 }

@@ -43,11 +43,7 @@ impl Dialect {
 
     /// A request that says this.
     pub(crate) fn body(self, conversation: &[Value], stream: bool) -> Value {
-        let field = if self == Self::Responses {
-            "input"
-        } else {
-            "messages"
-        };
+        let field = if self == Self::Responses { "input" } else { "messages" };
         json!({"model": "claude/sonnet", "max_tokens": 4096, field: conversation, "stream": stream})
     }
 
@@ -149,19 +145,14 @@ impl Asked {
     pub(crate) fn whole(&self, door: &Door) -> Answer {
         let mut text = String::new();
         self.begin(door).read_to_string(&mut text).unwrap();
-        let (head, body) = text
-            .split_once("\r\n\r\n")
-            .unwrap_or_else(|| panic!("{text:?}"));
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         let streamed = head.contains("text/event-stream");
         if streamed {
             let words = self.dialect.last_words();
             assert!(words.iter().any(|word| body.contains(word)), "{text}");
         }
-        Answer {
-            status,
-            text: body.to_owned(),
-        }
+        Answer { status, text: body.to_owned() }
     }
 
     /// Away before anything has come; perhaps before everything was sent.
@@ -172,9 +163,7 @@ impl Asked {
         }
         let text = self.text(door);
         let mut stream = TcpStream::connect(&door.address).unwrap();
-        stream
-            .write_all(&text.as_bytes()[..text.len() / 2])
-            .unwrap();
+        stream.write_all(&text.as_bytes()[..text.len() / 2]).unwrap();
     }
 
     /// Away when the answer has begun.

@@ -60,11 +60,7 @@ impl Client<'_> {
 
     fn asked(&mut self, conversation: &[Value], stream: bool) -> Asked {
         let dialect = self.chance.one_of(&Dialect::ALL);
-        Asked {
-            dialect,
-            body: dialect.body(conversation, stream),
-            headers: String::new(),
-        }
+        Asked { dialect, body: dialect.body(conversation, stream), headers: String::new() }
     }
 
     fn one(&mut self, stream: bool) -> Asked {
@@ -81,11 +77,7 @@ impl Client<'_> {
         }
         let mut asked = self.one(false);
         let dialect = asked.dialect;
-        let field = if dialect == Dialect::Responses {
-            "input"
-        } else {
-            "messages"
-        };
+        let field = if dialect == Dialect::Responses { "input" } else { "messages" };
         let turns = 1 + self.chance.below(3);
         for turn in 1..=turns {
             let answer = asked.whole(self.door);
@@ -111,11 +103,7 @@ impl Client<'_> {
             let half = self.chance.percent(30);
             asked.leave_at_once(self.door, half);
         }
-        self.note(if midway {
-            "left midway"
-        } else {
-            "left at once"
-        });
+        self.note(if midway { "left midway" } else { "left at once" });
         1
     }
 
@@ -163,11 +151,7 @@ impl Client<'_> {
             return 1;
         }
         let (said, calls) = dialect.answer(&answer.json());
-        let field = if dialect == Dialect::Responses {
-            "input"
-        } else {
-            "messages"
-        };
+        let field = if dialect == Dialect::Responses { "input" } else { "messages" };
         let told = asked.body[field].as_array_mut().unwrap();
         told.extend(said);
         told.extend(calls.iter().map(|id| dialect.result(id)));

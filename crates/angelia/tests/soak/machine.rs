@@ -17,12 +17,7 @@ pub(crate) struct Held {
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            descendants,
-            descriptors,
-            kilobytes,
-            ..
-        } = self;
+        let Self { descendants, descriptors, kilobytes, .. } = self;
         let tasks = self.tasks();
         write!(
             f,

@@ -1,11 +1,7 @@
 //! The daemon under everything that clients do to it: by its own description, and by thousands of
 //! requests that are broken off, sent again, never finished, and whose agents are killed.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "the numbers are for those who look")]
 
 mod client;

@@ -45,10 +45,7 @@ sessions: {idle_ttl: 2s}
             .arg("run")
             .arg(format!("http://{}/openapi.json", address.trim()))
             .args(["--max-examples", &examples, "--exclude-path", ENDLESS])
-            .args([
-                "--header",
-                &format!("Authorization: Bearer {}", token.trim()),
-            ])
+            .args(["--header", &format!("Authorization: Bearer {}", token.trim())])
             .args(["--seed", "1", "--request-timeout", "20", "--no-color"])
             .args(["--generation-database", "none"])
             .args(more)
@@ -63,10 +60,7 @@ sessions: {idle_ttl: 2s}
             ran.stderr,
             serving.running.stderr()
         );
-        let counted = ran
-            .stdout
-            .lines()
-            .find(|line| line.contains(" generated, "));
+        let counted = ran.stdout.lines().find(|line| line.contains(" generated, "));
         println!("{}", counted.unwrap_or_default());
     };
     run(&["--checks", CHECKS, "--phases", "coverage,fuzzing,stateful"]);

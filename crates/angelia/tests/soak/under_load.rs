@@ -40,9 +40,7 @@ const PEACE: Duration = Duration::from_millis(150);
 fn number(variable: &str, usual: usize) -> usize {
     #[expect(clippy::disallowed_methods, reason = "a test is told by its caller")]
     let told = std::env::var(variable);
-    told.ok()
-        .and_then(|told| told.parse().ok())
-        .unwrap_or(usual)
+    told.ok().and_then(|told| told.parse().ok()).unwrap_or(usual)
 }
 
 fn machine(warm: usize) -> Machine {
@@ -67,12 +65,7 @@ fn load(door: &Door, requests: usize, seed: usize, tally: &Mutex<BTreeMap<String
         for name in 0..CLIENTS {
             scope.spawn(move || {
                 let chance = Chance::new((seed * 1000 + name).try_into().unwrap());
-                let mut client = Client {
-                    door,
-                    chance,
-                    name,
-                    tally,
-                };
+                let mut client = Client { door, chance, name, tally };
                 client.work(requests.div_ceil(CLIENTS));
             });
         }
@@ -98,10 +91,7 @@ fn soak(warm: usize) {
     let (pid, socket) = (serving.running.pid(), serving.socket.clone());
     let address = fs::read_to_string(machine.home().join("run/http.addr")).unwrap();
     let key = fs::read_to_string(machine.home().join("token")).unwrap();
-    let door = Door {
-        address: address.trim().to_owned(),
-        key: key.trim().to_owned(),
-    };
+    let door = Door { address: address.trim().to_owned(), key: key.trim().to_owned() };
     let idle = || Held::by(pid, &socket).is_idle();
 
     // Once around, so that what is opened once and kept is open.

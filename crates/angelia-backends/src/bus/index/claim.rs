@@ -46,10 +46,7 @@ impl Index {
         if !endpoint.waiting.is_empty() {
             news.notify_one();
         }
-        let new = Live {
-            session,
-            news: Arc::clone(&news),
-        };
+        let new = Live { session, news: Arc::clone(&news) };
         if let Some(displaced) = endpoint.live.replace(new) {
             displaced.news.notify_one();
         }
@@ -61,13 +58,7 @@ impl Index {
         };
         let changed = (standing != endpoint.standing).then(|| standing.clone());
         endpoint.standing = standing;
-        Ok(Claimed {
-            slot,
-            name,
-            news,
-            done,
-            changed,
-        })
+        Ok(Claimed { slot, name, news, done, changed })
     }
 
     fn forget_handed(&mut self, slot: Slot) -> Vec<u64> {

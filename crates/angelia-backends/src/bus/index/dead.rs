@@ -49,10 +49,7 @@ impl Index {
             expired += self.expire(Slot::try_from(slot).unwrap_or(Slot::MAX), now);
         }
         if expired > 0 {
-            tracing::warn!(
-                messages = expired,
-                "messages became dead letters: {EXPIRED}"
-            );
+            tracing::warn!(messages = expired, "messages became dead letters: {EXPIRED}");
         }
         self.forget_oldest_dead(now);
     }

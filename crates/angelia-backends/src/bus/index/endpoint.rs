@@ -82,9 +82,7 @@ impl Endpoint {
     }
 
     pub(in crate::bus) fn is_session(&self, session: Uuid) -> bool {
-        self.live
-            .as_ref()
-            .is_some_and(|live| live.session == session)
+        self.live.as_ref().is_some_and(|live| live.session == session)
     }
 
     /// The listener is gone: what it had comes again, before everything else.
@@ -104,9 +102,7 @@ impl Endpoint {
         if self.taken.front()?.position == position {
             return self.taken.pop_front();
         }
-        let found = self
-            .taken
-            .binary_search_by_key(&position, |entry| entry.position);
+        let found = self.taken.binary_search_by_key(&position, |entry| entry.position);
         self.taken.remove(found.ok()?)
     }
 

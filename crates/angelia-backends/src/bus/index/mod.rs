@@ -128,12 +128,7 @@ impl Index {
         if matches!(targets, Targets::Refused(_)) {
             self.counts.refused += 1;
         }
-        Outgoing {
-            message,
-            targets,
-            presence,
-            fresh: false,
-        }
+        Outgoing { message, targets, presence, fresh: false }
     }
 
     fn reserve_one(&mut self, slot: Slot) -> (Targets, Presence) {
@@ -191,17 +186,8 @@ impl Index {
         place: Option<Place>,
         watch: Option<&Watch>,
     ) -> Receipt {
-        let Outgoing {
-            message,
-            targets,
-            presence,
-            ..
-        } = outgoing;
-        let receipt = Receipt {
-            id: message.id.clone(),
-            presence,
-            repeated: false,
-        };
+        let Outgoing { message, targets, presence, .. } = outgoing;
+        let receipt = Receipt { id: message.id.clone(), presence, repeated: false };
         self.counts.accepted += 1;
         let watch = watch.filter(|_| matches!(targets, Targets::One(_)));
         for (position, slot) in (first..).zip(targets.slots()) {
@@ -224,11 +210,7 @@ impl Index {
     pub(super) fn repeated(&mut self, outgoing: &Outgoing) -> Receipt {
         self.unreserve(&outgoing.targets);
         self.counts.repeated += 1;
-        Receipt {
-            id: outgoing.message.id.clone(),
-            presence: outgoing.presence,
-            repeated: true,
-        }
+        Receipt { id: outgoing.message.id.clone(), presence: outgoing.presence, repeated: true }
     }
 
     pub(super) fn refused(&mut self) {
@@ -283,15 +265,13 @@ impl Index {
     }
 
     pub(super) fn states(&self) -> Vec<EndpointState> {
-        let states = self.endpoints.iter().filter_map(|endpoint| {
-            let session = endpoint.live.as_ref().map(|live| live.session);
-            let queued = endpoint.queued();
-            (session.is_some() || queued > 0 || endpoint.standing.durable).then(|| EndpointState {
-                name: endpoint.name.clone(),
-                session,
-                queued,
-            })
-        });
+        let states =
+            self.endpoints.iter().filter_map(|endpoint| {
+                let session = endpoint.live.as_ref().map(|live| live.session);
+                let queued = endpoint.queued();
+                (session.is_some() || queued > 0 || endpoint.standing.durable)
+                    .then(|| EndpointState { name: endpoint.name.clone(), session, queued })
+            });
         let mut states: Vec<_> = states.collect();
         states.sort_by(|a, b| a.name.cmp(&b.name));
         states

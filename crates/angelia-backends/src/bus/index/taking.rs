@@ -69,11 +69,7 @@ impl Index {
                 break;
             }
         }
-        if places.is_empty() {
-            Taken::Nothing
-        } else {
-            Taken::OnDisk(places)
-        }
+        if places.is_empty() { Taken::Nothing } else { Taken::OnDisk(places) }
     }
 
     /// A message that was only on disk has been read; it is about to be taken.
@@ -139,9 +135,8 @@ impl Index {
     ) {
         let endpoint = self.at_mut(slot);
         for position in positions {
-            let Ok(found) = endpoint
-                .taken
-                .binary_search_by_key(&position.0, |entry| entry.position)
+            let Ok(found) =
+                endpoint.taken.binary_search_by_key(&position.0, |entry| entry.position)
             else {
                 continue;
             };

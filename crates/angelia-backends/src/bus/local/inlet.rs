@@ -60,11 +60,7 @@ impl Inlet {
 
     /// Gives the batch back if the bus has been closed.
     pub(super) async fn push(&self, batch: Batch) -> Result<(), Batch> {
-        let bytes: usize = batch
-            .outgoing
-            .iter()
-            .map(|one| one.message.envelope.len())
-            .sum();
+        let bytes: usize = batch.outgoing.iter().map(|one| one.message.envelope.len()).sum();
         let permits = u32::try_from(bytes.clamp(1, ROOM)).unwrap_or(u32::MAX);
         let room = std::sync::Arc::clone(&self.room);
         // Closed when the writer is: nobody would take it.

@@ -55,10 +55,7 @@ impl Log {
         let names: usize = message.to.iter().map(|name| name.as_str().len() + 2).sum();
         let texts = message.id.len() + message.from.map_or(0, str::len);
         self.make_room(HEAD + 64 + names + texts + message.envelope.len())?;
-        let place = Place {
-            segment: self.active.number,
-            offset: self.active.next(),
-        };
+        let place = Place { segment: self.active.number, offset: self.active.next() };
         self.last_at = self.last_at.max(message.at);
         self.active.push(&Record::Message(message));
         Ok(place)
@@ -75,11 +72,7 @@ impl Log {
 
     pub(super) fn dead(&mut self, position: u64, at: i64, reason: &str) -> io::Result<()> {
         self.make_room(HEAD + 32 + reason.len())?;
-        self.active.push(&Record::Dead {
-            position,
-            at,
-            reason,
-        });
+        self.active.push(&Record::Dead { position, at, reason });
         Ok(())
     }
 

@@ -63,15 +63,9 @@ impl LocalBus {
         limits: BusLimits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<dyn Bus>, OpenBusError> {
-        let failed = |source| OpenBusError::Failed {
-            folder: folder.to_path_buf(),
-            source,
-        };
+        let failed = |source| OpenBusError::Failed { folder: folder.to_path_buf(), source };
         let log_folder = folder.join("log");
-        let made = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&log_folder);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&log_folder);
         made.map_err(failed)?;
         let lock = take_lock(&folder.join("lock")).map_err(failed)?;
         let Some(lock) = lock else {
@@ -84,12 +78,8 @@ impl LocalBus {
 
 /// `None`: somebody else has it.
 fn take_lock(path: &Path) -> io::Result<Option<File>> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     match file.try_lock() {
         Ok(()) => {
             // For whoever wants to know which process that is.
@@ -134,13 +124,11 @@ fn open(
         repeats,
         reclaim: Reclaim::default(),
     };
-    let thread = std::thread::Builder::new()
-        .name("bus-writer".to_owned())
-        .spawn(move || {
-            writer.run();
-            // Held as long as something is written.
-            drop(lock);
-        })?;
+    let thread = std::thread::Builder::new().name("bus-writer".to_owned()).spawn(move || {
+        writer.run();
+        // Held as long as something is written.
+        drop(lock);
+    })?;
     let keeper = Kept {
         inlet,
         index: Arc::clone(&index),
@@ -148,11 +136,7 @@ fn open(
         folder: log_folder.to_path_buf(),
         thread: Mutex::new(Some(thread)),
     };
-    Ok(Arc::new(Shared {
-        index,
-        keeper: Arc::new(keeper),
-        clock,
-    }))
+    Ok(Arc::new(Shared { index, keeper: Arc::new(keeper), clock }))
 }
 
 struct Kept {
@@ -213,11 +197,7 @@ impl Keeper for Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         self.inlet.close(None);
-        let thread = self
-            .thread
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _panicked = thread.join();
         }

@@ -52,9 +52,7 @@ impl Names {
         }
         file.write_all(&lines)?;
         fs::rename(&temporary, path)?;
-        let names = Self {
-            file: Mutex::new(file),
-        };
+        let names = Self { file: Mutex::new(file) };
         Ok((names, known.into_iter().collect()))
     }
 
@@ -66,12 +64,7 @@ impl Names {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 fn read(line: Line) -> Option<(EndpointName, Standing)> {
@@ -79,11 +72,7 @@ fn read(line: Line) -> Option<(EndpointName, Standing)> {
         Some(token) => Some(from_hex(&token)?),
         None => None,
     };
-    let standing = Standing {
-        seen: true,
-        durable: line.durable,
-        token,
-    };
+    let standing = Standing { seen: true, durable: line.durable, token };
     Some((EndpointName::new(&line.name).ok()?, standing))
 }
 

@@ -85,13 +85,7 @@ impl Writer {
             };
             let mut bytes = vec![0; usize::try_from(made.size).unwrap_or(0)];
             made.file.read_exact_at(&mut bytes, 0)?;
-            Ok(Some(Copying {
-                number,
-                seed: made.seed,
-                bytes,
-                offset: HEADER,
-                link: 0,
-            }))
+            Ok(Some(Copying { number, seed: made.seed, bytes, offset: HEADER, link: 0 }))
         };
         match read() {
             Ok(copying) => copying,
@@ -117,10 +111,7 @@ impl Writer {
                     let Ok(to) = EndpointName::new(to) else {
                         continue;
                     };
-                    let at = Place {
-                        segment: copying.number,
-                        offset: copying.offset as u64,
-                    };
+                    let at = Place { segment: copying.number, offset: copying.offset as u64 };
                     let is_wanted = lock(&self.index).place_of(&to, position) == Some(at);
                     if is_wanted {
                         let place = self.copy(&message, &to, position)?;

@@ -60,11 +60,7 @@ pub(super) struct Read<'a> {
 pub(super) enum ReadRecord<'a> {
     Message(Read<'a>),
     Done(Vec<u64>),
-    Dead {
-        position: u64,
-        at: i64,
-        reason: &'a str,
-    },
+    Dead { position: u64, at: i64, reason: &'a str },
     End,
 }
 
@@ -123,11 +119,7 @@ fn payload(bytes: &mut Vec<u8>, record: &Record<'_>) {
                 last = *position;
             }
         }
-        Record::Dead {
-            position,
-            at,
-            reason,
-        } => {
+        Record::Dead { position, at, reason } => {
             bytes.push(DEAD);
             bytes.extend_from_slice(&position.to_le_bytes());
             bytes.extend_from_slice(&at.to_le_bytes());
@@ -258,10 +250,7 @@ impl<'a> Rest<'a> {
 
 /// Tells a whole record from a torn or stale one. Against accidents, not against people: whoever
 /// can write this file needs no trick.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "both halves of the product are used"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "both halves of the product are used")]
 fn check(seed: u64, length: u32, link: u32, payload: &[u8]) -> u64 {
     const A: u64 = 0x9e37_79b9_7f4a_7c15;
     const B: u64 = 0xd6e8_feb8_6659_fd93;
@@ -293,11 +282,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
         let name = EndpointName::new("receiver").unwrap();
-        let mut encoder = Encoder {
-            bytes: Vec::new(),
-            seed: 7,
-            link: 0,
-        };
+        let mut encoder = Encoder { bytes: Vec::new(), seed: 7, link: 0 };
         encoder.push(&Record::Message(Stored {
             first: 300,
             at: -5,
@@ -324,10 +309,7 @@ mod tests {
         assert_eq!(record, ReadRecord::Done(vec![5, 300, 2]));
 
         assert!(decode(&bytes, 8, Some(0)).is_none(), "another segment's");
-        assert!(
-            decode(&bytes[second..], 7, Some(0)).is_none(),
-            "not its turn"
-        );
+        assert!(decode(&bytes[second..], 7, Some(0)).is_none(), "not its turn");
         for cut in 0..second {
             assert!(decode(&bytes[..cut], 7, None).is_none(), "cut at {cut}");
         }

@@ -81,11 +81,7 @@ pub(super) fn recover(folder: &Path, index: &mut Index, since: i64) -> io::Resul
         sealed.push((scanned, made));
     }
     let active = sealed.pop_if(|(scanned, _)| !scanned.has_end);
-    let Log {
-        wanted,
-        highest,
-        recent,
-    } = log;
+    let Log { wanted, highest, recent } = log;
     fill(index, wanted);
     let sealed = sealed.into_iter().map(|(scanned, made)| Sealed {
         number: made.number,
@@ -112,20 +108,12 @@ struct Scanned {
 fn scan(made: &Made, log: &mut Log, since: i64) -> io::Result<Scanned> {
     let mut bytes = vec![0; usize::try_from(made.size).unwrap_or(0)];
     made.file.read_exact_at(&mut bytes, 0)?;
-    let mut scanned = Scanned {
-        is_empty: true,
-        has_end: false,
-        end: HEADER as u64,
-        link: 0,
-        last_at: 0,
-    };
+    let mut scanned =
+        Scanned { is_empty: true, has_end: false, end: HEADER as u64, link: 0, last_at: 0 };
     while let Some((record, length, link)) = rest(&bytes, scanned.end)
         .and_then(|rest| record::decode(rest, made.seed, Some(scanned.link)))
     {
-        let place = Place {
-            segment: made.number,
-            offset: scanned.end,
-        };
+        let place = Place { segment: made.number, offset: scanned.end };
         scanned.is_empty = false;
         scanned.end += length as u64;
         scanned.link = link;
@@ -144,11 +132,7 @@ fn scan(made: &Made, log: &mut Log, since: i64) -> io::Result<Scanned> {
                     log.wanted.remove(&position);
                 }
             }
-            ReadRecord::Dead {
-                position,
-                at,
-                reason,
-            } => {
+            ReadRecord::Dead { position, at, reason } => {
                 if let Some(wanted) = log.wanted.get_mut(&position) {
                     wanted.dead = Some((at, reason.to_owned()));
                 }
@@ -166,8 +150,7 @@ impl Log {
     fn message(&mut self, message: &Read<'_>, place: Place, since: i64) {
         if message.at >= since {
             let to = message.to.first().copied().unwrap_or_default();
-            self.recent
-                .extend(restore(message, to).map(|m| (m, message.at)));
+            self.recent.extend(restore(message, to).map(|m| (m, message.at)));
         }
         for (position, to) in (message.first..).zip(&message.to) {
             self.highest = self.highest.max(position);
@@ -191,22 +174,9 @@ fn fill(index: &mut Index, wanted: HashMap<u64, Wanted>) {
     let mut wanted: Vec<_> = wanted.into_iter().collect();
     wanted.sort_unstable_by_key(|(position, _)| *position);
     for (position, wanted) in wanted {
-        let Wanted {
-            to,
-            at,
-            size,
-            place,
-            dead,
-        } = wanted;
+        let Wanted { to, at, size, place, dead } = wanted;
         if let Some((at, reason)) = dead {
-            let dead = Dead {
-                to,
-                reason,
-                at,
-                size,
-                place: Some(place),
-                message: None,
-            };
+            let dead = Dead { to, reason, at, size, place: Some(place), message: None };
             index.enter_dead(position, dead);
             continue;
         }
@@ -247,10 +217,7 @@ pub(super) fn read_at(folder: &Path, places: &[(u64, Place)]) -> io::Result<Vec<
     let mut open: Option<Made> = None;
     let mut messages = Vec::with_capacity(places.len());
     for (position, place) in places {
-        if open
-            .as_ref()
-            .is_none_or(|made| made.number != place.segment)
-        {
+        if open.as_ref().is_none_or(|made| made.number != place.segment) {
             open = match segment::open(folder, place.segment) {
                 Ok(made) => made,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,

@@ -50,11 +50,7 @@ impl Segment {
             number: made.number,
             size: made.size,
             end,
-            encoder: Encoder {
-                bytes: Vec::new(),
-                seed: made.seed,
-                link,
-            },
+            encoder: Encoder { bytes: Vec::new(), seed: made.seed, link },
             file: made.file,
             link,
             begun: (Instant::now(), end),
@@ -187,31 +183,17 @@ impl Spare {
         self.file.write_all_at(&header, 0)?;
         fs::rename(&self.path, path(folder, number))?;
         sync_folder(folder)?;
-        Ok(Made {
-            number,
-            size: self.size,
-            seed,
-            file: self.file,
-        })
+        Ok(Made { number, size: self.size, seed, file: self.file })
     }
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// `None`: not a segment of ours, or not one that was ever used.
 pub(super) fn open(folder: &Path, number: u64) -> io::Result<Option<Made>> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path(folder, number))?;
+    let file = OpenOptions::new().read(true).write(true).open(path(folder, number))?;
     let size = file.metadata()?.len();
     let mut header = [0; HEADER];
     if size < HEADER as u64 {
@@ -224,12 +206,7 @@ pub(super) fn open(folder: &Path, number: u64) -> io::Result<Option<Made>> {
     if magic != MAGIC || word(own_number) != number {
         return Ok(None);
     }
-    Ok(Some(Made {
-        number,
-        size,
-        seed: word(seed),
-        file,
-    }))
+    Ok(Some(Made { number, size, seed: word(seed), file }))
 }
 
 /// The numbers of all segments, ascending; leftovers of a killed process are removed.

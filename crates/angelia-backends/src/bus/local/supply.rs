@@ -130,11 +130,7 @@ impl Supply {
         let wish = Wish {
             number: self.next,
             size,
-            old: if size == LARGE {
-                self.retired.pop()
-            } else {
-                None
-            },
+            old: if size == LARGE { self.retired.pop() } else { None },
         };
         self.is_coming = maker.wishes.try_send(wish).is_ok();
     }
@@ -169,20 +165,14 @@ fn start(folder: &Path) -> io::Result<Maker> {
     let (wishes, asked) = sync_channel::<Wish>(1);
     let (made, taken) = sync_channel(1);
     let folder = folder.to_path_buf();
-    let thread = std::thread::Builder::new()
-        .name("bus-segments".to_owned())
-        .spawn(move || {
-            for wish in asked {
-                if made.send(make(&folder, wish)).is_err() {
-                    return;
-                }
+    let thread = std::thread::Builder::new().name("bus-segments".to_owned()).spawn(move || {
+        for wish in asked {
+            if made.send(make(&folder, wish)).is_err() {
+                return;
             }
-        })?;
-    Ok(Maker {
-        wishes,
-        made: taken,
-        thread,
-    })
+        }
+    })?;
+    Ok(Maker { wishes, made: taken, thread })
 }
 
 fn make(folder: &Path, wish: Wish) -> io::Result<Made> {

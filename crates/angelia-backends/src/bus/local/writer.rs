@@ -50,11 +50,7 @@ impl Writer {
         let tick = (self.limits.message_ttl / 4).clamp(Duration::from_millis(20), LONGEST_TICK);
         let mut ticked = std::time::Instant::now();
         loop {
-            let wait = if self.reclaim.is_busy() {
-                Duration::ZERO
-            } else {
-                tick
-            };
+            let wait = if self.reclaim.is_busy() { Duration::ZERO } else { tick };
             let work = self.inlet.take(wait);
             let is_closed = work.is_closed();
             let closing = self.commit(work);
@@ -81,13 +77,7 @@ impl Writer {
     }
 
     fn commit(&mut self, work: Work) -> Vec<tokio::sync::oneshot::Sender<()>> {
-        let Work {
-            batches,
-            done,
-            dead,
-            closing,
-            ..
-        } = work;
+        let Work { batches, done, dead, closing, .. } = work;
         let now = self.clock.now().as_millisecond();
         let mut result = self.acks(done, &dead);
         let mut keys = Vec::new();
@@ -106,11 +96,7 @@ impl Writer {
             }
         }
         if result.is_ok() {
-            result = if batches.is_empty() {
-                self.log.write()
-            } else {
-                self.log.sync()
-            };
+            result = if batches.is_empty() { self.log.write() } else { self.log.sync() };
         }
         if let Err(error) = &result {
             tracing::error!(%error, "messages could not be stored");
@@ -151,10 +137,7 @@ impl Writer {
             Destination::Endpoint(name) => vec![name.clone()],
             Destination::Everyone => {
                 let index = lock(&self.index);
-                slots
-                    .iter()
-                    .map(|slot| index.at(*slot).name.clone())
-                    .collect()
+                slots.iter().map(|slot| index.at(*slot).name.clone()).collect()
             }
         };
         let first = self.next;
@@ -186,18 +169,12 @@ impl Writer {
         now: i64,
         result: io::Result<()>,
     ) {
-        let trouble = result
-            .err()
-            .map(|error| failed("cannot store messages", &error));
+        let trouble = result.err().map(|error| failed("cannot store messages", &error));
         let mut verdicts = verdicts.into_iter();
         let mut answers = Vec::with_capacity(batches.len());
         let mut index = lock(&self.index);
         for (batch, permit) in batches {
-            let Batch {
-                outgoing,
-                watch,
-                reply,
-            } = batch;
+            let Batch { outgoing, watch, reply } = batch;
             let receipts: Receipts = outgoing
                 .into_iter()
                 .zip(&mut verdicts)

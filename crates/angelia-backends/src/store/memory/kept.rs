@@ -90,8 +90,7 @@ impl Kept {
         self.approvals.retain(|_, approval| approval.session != id);
         self.histories.retain(|note| note.session != id);
         let turns = &self.turns;
-        self.claims
-            .retain(|_, claim| turns.contains_key(&claim.turn));
+        self.claims.retain(|_, claim| turns.contains_key(&claim.turn));
     }
 
     pub(super) fn note_history(&mut self, note: &HistoryNote) -> Result<(), StoreError> {
@@ -121,10 +120,7 @@ impl Kept {
             return Err(StoreError::Conflict);
         }
         refuse_finished(&turn.state)?;
-        let new = KeptTurn {
-            record: turn.clone(),
-            events: BTreeMap::new(),
-        };
+        let new = KeptTurn { record: turn.clone(), events: BTreeMap::new() };
         self.turns.insert(turn.id, new);
         Ok(())
     }
@@ -192,22 +188,18 @@ impl Kept {
             };
             match &event.kind {
                 EventKind::Finished(outcome) => {
-                    turn.record.state = TurnState::Finished {
-                        at: event.at,
-                        outcome: outcome.clone(),
-                    };
+                    turn.record.state =
+                        TurnState::Finished { at: event.at, outcome: outcome.clone() };
                 }
                 EventKind::Approval(approval) => {
                     // A question that is put again is still one question.
-                    self.approvals
-                        .entry(approval.id)
-                        .or_insert_with(|| ApprovalRecord {
-                            approval: approval.clone(),
-                            session: turn.record.session,
-                            turn: event.turn,
-                            asked_at: event.at,
-                            decided: None,
-                        });
+                    self.approvals.entry(approval.id).or_insert_with(|| ApprovalRecord {
+                        approval: approval.clone(),
+                        session: turn.record.session,
+                        turn: event.turn,
+                        asked_at: event.at,
+                        decided: None,
+                    });
                 }
                 EventKind::Resolved(resolution) => {
                     // The first answer wins.

@@ -25,12 +25,7 @@ pub(super) fn note_history(db: &Db, note: &HistoryNote) -> Result<(), Trouble> {
             "INSERT INTO histories (hash, turn_id, seq, at) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO NOTHING",
         )?
-        .execute(params![
-            note.hash,
-            turn.as_bytes(),
-            number(note.seq),
-            nanoseconds(note.at)
-        ])?;
+        .execute(params![note.hash, turn.as_bytes(), number(note.seq), nanoseconds(note.at)])?;
     Ok(())
 }
 

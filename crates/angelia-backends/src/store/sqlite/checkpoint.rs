@@ -36,11 +36,7 @@ pub(super) struct Checkpointer {
 
 impl Checkpointer {
     pub(super) fn new(path: Arc<Path>) -> Self {
-        Self {
-            path,
-            waiting: Arc::default(),
-            running: None,
-        }
+        Self { path, waiting: Arc::default(), running: None }
     }
 
     /// Notes a transaction; now and then wakes the thread, and never waits for it.

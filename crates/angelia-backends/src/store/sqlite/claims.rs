@@ -32,10 +32,9 @@ pub(super) fn create_turn_once(
         .prepare_cached(
             "SELECT turn_id, input FROM claims WHERE caller = ?1 AND key = ?2 AND made_at >= ?3",
         )?
-        .query_row(
-            params![claim.caller, claim.key, nanoseconds(claim.since)],
-            |row| Ok((turn_id(row, 0)?, row.get::<_, Vec<u8>>(1)?)),
-        )
+        .query_row(params![claim.caller, claim.key, nanoseconds(claim.since)], |row| {
+            Ok((turn_id(row, 0)?, row.get::<_, Vec<u8>>(1)?))
+        })
         .optional()?;
     if let Some((known, input)) = known {
         return Ok(if input == claim.input {

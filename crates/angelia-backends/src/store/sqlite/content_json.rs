@@ -121,11 +121,7 @@ impl<'a> MessageBody<'a> {
                 RoleBody::User => Role::User,
                 RoleBody::Assistant => Role::Assistant,
             },
-            parts: self
-                .parts
-                .into_iter()
-                .map(PartBody::into_part)
-                .collect::<Result<_, _>>()?,
+            parts: self.parts.into_iter().map(PartBody::into_part).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -138,11 +134,9 @@ impl<'a> PartBody<'a> {
                 text: (&**text).into(),
                 signature: signature.as_deref().map(Cow::Borrowed),
             },
-            Part::ToolUse { id, name, input } => Self::ToolUse {
-                id: id.as_str().into(),
-                name: (&**name).into(),
-                input,
-            },
+            Part::ToolUse { id, name, input } => {
+                Self::ToolUse { id: id.as_str().into(), name: (&**name).into(), input }
+            }
             Part::ToolResult { id, ok, content } => Self::ToolResult {
                 id: id.as_str().into(),
                 ok: *ok,
@@ -154,20 +148,17 @@ impl<'a> PartBody<'a> {
     fn into_part(self) -> Result<Part, Trouble> {
         Ok(match self {
             Self::Content(content) => Part::Content(content.into_content()?),
-            Self::Thinking { text, signature } => Part::Thinking {
-                text: text.into(),
-                signature: signature.map(Into::into),
-            },
+            Self::Thinking { text, signature } => {
+                Part::Thinking { text: text.into(), signature: signature.map(Into::into) }
+            }
             Self::ToolUse { id, name, input } => Part::ToolUse {
                 id: ToolId::new(id),
                 name: name.into(),
                 input: input.to_owned().into(),
             },
-            Self::ToolResult { id, ok, content } => Part::ToolResult {
-                id: ToolId::new(id),
-                ok,
-                content: contents(content)?,
-            },
+            Self::ToolResult { id, ok, content } => {
+                Part::ToolResult { id: ToolId::new(id), ok, content: contents(content)? }
+            }
         })
     }
 }

@@ -34,16 +34,12 @@ pub(super) fn encode(event: &EventKind, out: &mut Vec<u8>) -> Result<&'static st
     };
     let kind = match event {
         EventKind::Started(started) => put(out, "started", &StartedBody::of(started)),
-        EventKind::Delta {
-            block,
-            channel,
-            text,
-        } => put(out, "delta", &text_body(*block, *channel, text)),
-        EventKind::Block {
-            block,
-            channel,
-            text,
-        } => put(out, "block", &text_body(*block, *channel, text)),
+        EventKind::Delta { block, channel, text } => {
+            put(out, "delta", &text_body(*block, *channel, text))
+        }
+        EventKind::Block { block, channel, text } => {
+            put(out, "block", &text_body(*block, *channel, text))
+        }
         EventKind::ToolCall(call) => put(out, "tool_call", &ToolCallBody::of(call)),
         EventKind::ToolResult(result) => put(out, "tool_result", &ToolResultBody::of(result)),
         EventKind::Plan(plan) => {
@@ -81,10 +77,7 @@ pub(super) fn decode(format: i64, kind: &str, body: &str) -> EventKind {
     {
         return event;
     }
-    EventKind::Native {
-        name: kind.into(),
-        raw: kept(body),
-    }
+    EventKind::Native { name: kind.into(), raw: kept(body) }
 }
 
 /// The body as it is; if it is not even JSON, as a JSON string.
@@ -92,47 +85,24 @@ fn kept(body: &str) -> RawJson {
     serde_json::from_str::<&RawValue>(body)
         .map(ToOwned::to_owned)
         .or_else(|_not_json| to_raw_value(body))
-        .map_or_else(
-            |_cannot_happen| RawValue::NULL.to_owned().into(),
-            Into::into,
-        )
+        .map_or_else(|_cannot_happen| RawValue::NULL.to_owned().into(), Into::into)
 }
 
 fn known(kind: &str, body: &str) -> Result<EventKind, Trouble> {
     Ok(match kind {
         "started" => EventKind::Started(get::<StartedBody<'_>>(body)?.into_started()),
         "delta" => {
-            let TextBody {
-                block,
-                reasoning,
-                text,
-            } = get(body)?;
-            EventKind::Delta {
-                block,
-                channel: channel(reasoning),
-                text: text.into(),
-            }
+            let TextBody { block, reasoning, text } = get(body)?;
+            EventKind::Delta { block, channel: channel(reasoning), text: text.into() }
         }
         "block" => {
-            let TextBody {
-                block,
-                reasoning,
-                text,
-            } = get(body)?;
-            EventKind::Block {
-                block,
-                channel: channel(reasoning),
-                text: text.into(),
-            }
+            let TextBody { block, reasoning, text } = get(body)?;
+            EventKind::Block { block, channel: channel(reasoning), text: text.into() }
         }
         "tool_call" => EventKind::ToolCall(get::<ToolCallBody<'_>>(body)?.into_call()?),
         "tool_result" => {
             let ToolResultBody { id, ok, output } = get(body)?;
-            EventKind::ToolResult(ToolResult {
-                id: ToolId::new(id),
-                ok,
-                output: output.into(),
-            })
+            EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok, output: output.into() })
         }
         "plan" => EventKind::Plan(Plan {
             items: get::<Vec<PlanItemBody<'_>>>(body)?
@@ -157,10 +127,7 @@ fn known(kind: &str, body: &str) -> Result<EventKind, Trouble> {
         }
         "native" => {
             let NativeBody { name, raw } = get(body)?;
-            EventKind::Native {
-                name: name.into(),
-                raw: raw.to_owned().into(),
-            }
+            EventKind::Native { name: name.into(), raw: raw.to_owned().into() }
         }
         other => return Err(Trouble::Unreadable(format!("unknown kind `{other}`"))),
     })
@@ -171,11 +138,7 @@ fn get<'a, T: Deserialize<'a>>(body: &'a str) -> serde_json::Result<T> {
 }
 
 const fn channel(reasoning: bool) -> TextChannel {
-    if reasoning {
-        TextChannel::Reasoning
-    } else {
-        TextChannel::Answer
-    }
+    if reasoning { TextChannel::Reasoning } else { TextChannel::Answer }
 }
 
 #[cfg(test)]
@@ -186,11 +149,8 @@ mod tests {
 
     #[test]
     fn deltas_can_be_kept_too() {
-        let delta = EventKind::Delta {
-            block: 1,
-            channel: TextChannel::Answer,
-            text: "piece".into(),
-        };
+        let delta =
+            EventKind::Delta { block: 1, channel: TextChannel::Answer, text: "piece".into() };
         let mut body = Vec::new();
         let kind = encode(&delta, &mut body).unwrap();
         let read = decode(FORMAT, kind, std::str::from_utf8(&body).unwrap());
@@ -213,19 +173,9 @@ mod tests {
     #[test]
     fn what_is_not_known_keeps_its_bytes() {
         let cases = [
-            (
-                FORMAT,
-                "hologram",
-                r#"{ "depth" : 3 }"#,
-                r#"{ "depth" : 3 }"#,
-            ),
+            (FORMAT, "hologram", r#"{ "depth" : 3 }"#, r#"{ "depth" : 3 }"#),
             // A known word with a body of another shape, or of a later format.
-            (
-                FORMAT,
-                "notice",
-                r#"{"level":"shout"}"#,
-                r#"{"level":"shout"}"#,
-            ),
+            (FORMAT, "notice", r#"{"level":"shout"}"#, r#"{"level":"shout"}"#),
             (FORMAT + 1, "plan", "[]", "[]"),
             (FORMAT, "plan", "[", r#""[""#),
             (FORMAT, "", "", r#""""#),
@@ -253,13 +203,7 @@ mod tests {
 
     #[test]
     fn a_finished_turn_stays_finished() {
-        for body in [
-            "",
-            "{}",
-            "[1]",
-            r#"{"status":"dissolved"}"#,
-            r#"{"status":"parked"}"#,
-        ] {
+        for body in ["", "{}", "[1]", r#"{"status":"dissolved"}"#, r#"{"status":"parked"}"#] {
             let EventKind::Finished(outcome) = decode(FORMAT + 1, "finished", body) else {
                 panic!("{body}");
             };

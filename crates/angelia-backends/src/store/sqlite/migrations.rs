@@ -36,19 +36,14 @@ pub(super) fn check(connection: &Connection) -> Result<i64, MigrateError> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i64 =
         connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let is_empty: bool = connection.query_row(
-        "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)",
-        [],
-        |row| row.get(0),
-    )?;
+    let is_empty: bool =
+        connection
+            .query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))?;
     if application != APPLICATION && !(found == 0 && application == 0 && is_empty) {
         return Err(MigrateError::Foreign);
     }
     if found > latest() {
-        return Err(MigrateError::Newer {
-            found,
-            known: latest(),
-        });
+        return Err(MigrateError::Newer { found, known: latest() });
     }
     Ok(found)
 }
@@ -57,10 +52,7 @@ pub(super) fn check(connection: &Connection) -> Result<i64, MigrateError> {
 pub(super) fn run(connection: &mut Connection) -> Result<(), MigrateError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let found = check(&transaction)?;
-    for migration in MIGRATIONS
-        .iter()
-        .skip(usize::try_from(found).unwrap_or_default())
-    {
+    for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or_default()) {
         transaction.execute_batch(migration)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;

@@ -67,29 +67,19 @@ impl SqliteStore {
         let path: Arc<Path> = path.into();
         let connection = open::writable(&path)?;
         let writer = Writer::start(connection, &path, Arc::clone(&owner))?;
-        Ok(Self {
-            owner,
-            readers: Readers::new(path),
-            writer,
-        })
+        Ok(Self { owner, readers: Readers::new(path), writer })
     }
 }
 
 impl Store for SqliteStore {
     fn create_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, ()> {
         let session = session.clone();
-        Box::pin(
-            self.writer
-                .write(move |db| write::create_session(db, &session)),
-        )
+        Box::pin(self.writer.write(move |db| write::create_session(db, &session)))
     }
 
     fn put_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, u64> {
         let session = session.clone();
-        Box::pin(
-            self.writer
-                .write(move |db| write::put_session(db, &session)),
-        )
+        Box::pin(self.writer.write(move |db| write::put_session(db, &session)))
     }
 
     fn session(&self, id: SessionId) -> Answer<'_, Option<SessionRecord>> {
@@ -110,10 +100,7 @@ impl Store for SqliteStore {
         session: SessionId,
     ) -> Answer<'a, SessionId> {
         let name = name.clone();
-        Box::pin(
-            self.writer
-                .write(move |db| write::bind_name(db, &name, session)),
-        )
+        Box::pin(self.writer.write(move |db| write::bind_name(db, &name, session)))
     }
 
     fn named<'a>(&'a self, name: &'a ExternalName) -> Answer<'a, Option<SessionId>> {
@@ -130,10 +117,7 @@ impl Store for SqliteStore {
 
     fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, Committed> {
         let (lease, turn) = (lease.clone(), turn.clone());
-        Box::pin(
-            self.writer
-                .queue(move |db| write::create_turn(db, &lease, &turn)),
-        )
+        Box::pin(self.writer.queue(move |db| write::create_turn(db, &lease, &turn)))
     }
 
     fn create_turn_once<'a>(
@@ -143,10 +127,7 @@ impl Store for SqliteStore {
         claim: &'a Claim,
     ) -> Answer<'a, Claimed> {
         let (lease, turn, claim) = (lease.clone(), turn.clone(), claim.clone());
-        Box::pin(
-            self.writer
-                .write(move |db| claims::create_turn_once(db, &lease, &turn, &claim)),
-        )
+        Box::pin(self.writer.write(move |db| claims::create_turn_once(db, &lease, &turn, &claim)))
     }
 
     fn set_turn_state<'a>(
@@ -156,10 +137,7 @@ impl Store for SqliteStore {
         state: &'a TurnState,
     ) -> Answer<'a, ()> {
         let (lease, state) = (lease.clone(), state.clone());
-        Box::pin(
-            self.writer
-                .write(move |db| write::set_turn_state(db, &lease, turn, &state)),
-        )
+        Box::pin(self.writer.write(move |db| write::set_turn_state(db, &lease, turn, &state)))
     }
 
     fn turn(&self, id: TurnId) -> Answer<'_, Option<TurnRecord>> {
@@ -176,45 +154,29 @@ impl Store for SqliteStore {
 
     fn append<'a>(&'a self, lease: &'a Lease, events: Vec<TurnEvent>) -> Answer<'a, Committed> {
         let lease = lease.clone();
-        Box::pin(
-            self.writer
-                .queue(move |db| write::append(db, &lease, &events)),
-        )
+        Box::pin(self.writer.queue(move |db| write::append(db, &lease, &events)))
     }
 
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> Answer<'_, Vec<TurnEvent>> {
-        Box::pin(
-            self.readers
-                .read(move |db| read::replay(db, turn, after, limit)),
-        )
+        Box::pin(self.readers.read(move |db| read::replay(db, turn, after, limit)))
     }
 
     fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>> {
-        Box::pin(
-            self.readers
-                .read(move |db| approvals::approvals(db, which, page)),
-        )
+        Box::pin(self.readers.read(move |db| approvals::approvals(db, which, page)))
     }
 
     fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, Committed> {
         let note = note.clone();
-        Box::pin(
-            self.writer
-                .queue(move |db| callers::note_history(db, &note)),
-        )
+        Box::pin(self.writer.queue(move |db| callers::note_history(db, &note)))
     }
 
     fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>> {
-        self.readers
-            .look_up(move |db| callers::with_history(db, hash, limit))
+        self.readers.look_up(move |db| callers::with_history(db, hash, limit))
     }
 
     fn spent<'a>(&'a self, caller: &'a str, since: Timestamp) -> Answer<'a, f64> {
         let caller = caller.to_owned();
-        Box::pin(
-            self.readers
-                .read(move |db| callers::spent(db, &caller, since)),
-        )
+        Box::pin(self.readers.read(move |db| callers::spent(db, &caller, since)))
     }
 
     fn parked_turns(&self, session: Option<SessionId>) -> Answer<'_, Vec<TurnRecord>> {
@@ -223,17 +185,11 @@ impl Store for SqliteStore {
 
     fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>> {
         let owner = Arc::clone(&self.owner);
-        Box::pin(
-            self.readers
-                .read(move |db| read::lost_turns(db, owner.owners())),
-        )
+        Box::pin(self.readers.read(move |db| read::lost_turns(db, owner.owners())))
     }
 
     fn stale_sessions(&self, before: Timestamp) -> Answer<'_, Vec<SessionRecord>> {
-        Box::pin(
-            self.readers
-                .read(move |db| read::stale_sessions(db, before)),
-        )
+        Box::pin(self.readers.read(move |db| read::stale_sessions(db, before)))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

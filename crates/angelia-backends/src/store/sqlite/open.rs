@@ -38,20 +38,14 @@ pub enum OpenError {
         "{path} was written by a newer angelia (its schema is {found}, this version knows up to \
          {known}); use the newer version, or choose another folder with ANGELIA_HOME"
     )]
-    Newer {
-        path: PathBuf,
-        found: i64,
-        known: i64,
-    },
+    Newer { path: PathBuf, found: i64, known: i64 },
     #[error("could not start the thread that writes {path}: {source}")]
     Thread { path: PathBuf, source: io::Error },
 }
 
 /// The writer's connection, with the file created and migrated.
 pub(super) fn writable(path: &Path) -> Result<Connection, OpenError> {
-    let failed = |error: &rusqlite::Error| OpenError::Failed {
-        message: describe(path, error),
-    };
+    let failed = |error: &rusqlite::Error| OpenError::Failed { message: describe(path, error) };
     let is_new = !path.exists();
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| failed(&e))?;
     if is_new {
@@ -80,11 +74,7 @@ pub(super) fn writable(path: &Path) -> Result<Connection, OpenError> {
             Err(MigrateError::Sql(error)) => return Err(failed(&error)),
             Err(MigrateError::Foreign) => return Err(OpenError::Foreign { path: path.into() }),
             Err(MigrateError::Newer { found, known }) => {
-                return Err(OpenError::Newer {
-                    path: path.into(),
-                    found,
-                    known,
-                });
+                return Err(OpenError::Newer { path: path.into(), found, known });
             }
         }
     }

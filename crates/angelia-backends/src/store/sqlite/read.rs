@@ -92,9 +92,8 @@ pub(super) fn turns(
 
 pub(super) fn lost_turns(db: &Connection, owners: &Owners) -> Found<Vec<TurnRecord>> {
     let sql = format!("{TURN} WHERE t.finished_seq IS NULL AND t.state <> 'parked' ORDER BY t.id");
-    let mut unfinished = list(db, &sql, [], |row| {
-        Ok((row.get::<_, Option<String>>(9)?, turn_record(row)?))
-    })?;
+    let mut unfinished =
+        list(db, &sql, [], |row| Ok((row.get::<_, Option<String>>(9)?, turn_record(row)?)))?;
     unfinished.retain(|(owner, _)| owner.as_deref().is_none_or(|id| !owners.is_alive(id)));
     Ok(unfinished.into_iter().map(|(_, turn)| turn).collect())
 }
@@ -170,9 +169,7 @@ fn turn_record(row: &Row<'_>) -> Found<TurnRecord> {
         "running" => TurnState::Running,
         "awaiting_approval" => TurnState::AwaitingApproval,
         "awaiting_tool_result" => TurnState::AwaitingToolResult,
-        "parked" => TurnState::Parked {
-            resumes_at: time(row.get(13)?),
-        },
+        "parked" => TurnState::Parked { resumes_at: time(row.get(13)?) },
         "finished" => TurnState::Finished {
             at: time(row.get(7)?),
             outcome: outcome_json::decode(text(row, 8)?),
@@ -197,9 +194,7 @@ fn turn_record(row: &Row<'_>) -> Found<TurnRecord> {
 
 pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> Found<&'a str> {
     let value = row.get_ref(column)?;
-    value
-        .as_str()
-        .map_err(|error| Trouble::Unreadable(format!("column {column}: {error}")))
+    value.as_str().map_err(|error| Trouble::Unreadable(format!("column {column}: {error}")))
 }
 
 /// Everything is older than the greatest UUID.

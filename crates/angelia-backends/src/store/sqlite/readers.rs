@@ -28,29 +28,20 @@ pub(super) struct Readers {
 
 impl Readers {
     pub(super) fn new(path: Arc<Path>) -> Self {
-        Self {
-            path,
-            permits: Arc::new(Semaphore::new(CONNECTIONS)),
-            idle: Arc::default(),
-        }
+        Self { path, permits: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
     }
 
     pub(super) async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = Arc::clone(&self.permits)
-            .acquire_owned()
-            .await
-            .map_err(|_closed| closed())?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_closed| closed())?;
         let (path, idle) = (Arc::clone(&self.path), Arc::clone(&self.idle));
         let work = move || {
             let _permit = permit;
             answer(&path, &idle, query)
         };
-        tokio::task::spawn_blocking(work)
-            .await
-            .unwrap_or_else(|_runtime_stops| Err(closed()))
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|_runtime_stops| Err(closed()))
     }
 
     /// Reads a few rows that an index finds, on the spot.
@@ -80,9 +71,8 @@ fn answer<T>(
     let connection = lock(idle).pop();
     let connection = match connection {
         Some(connection) => connection,
-        None => open::readable(path).map_err(|error| StoreError::Failed {
-            message: describe(path, &error),
-        })?,
+        None => open::readable(path)
+            .map_err(|error| StoreError::Failed { message: describe(path, &error) })?,
     };
     let answer = query(&connection).map_err(|trouble| trouble.into_store_error(path));
     lock(idle).push(connection);

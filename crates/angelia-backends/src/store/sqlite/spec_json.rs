@@ -29,11 +29,8 @@ const VERSION: u32 = 1;
 
 const MODES: [Mode; 2] = [Mode::Agent, Mode::Model];
 const BILLINGS: [Billing; 3] = [Billing::Any, Billing::Subscription, Billing::ApiKey];
-const LEVELS: [PermissionLevel; 3] = [
-    PermissionLevel::Ask,
-    PermissionLevel::Edit,
-    PermissionLevel::Unattended,
-];
+const LEVELS: [PermissionLevel; 3] =
+    [PermissionLevel::Ask, PermissionLevel::Edit, PermissionLevel::Unattended];
 
 type Text<'a> = Cow<'a, str>;
 
@@ -199,11 +196,7 @@ impl<'a> SpecBody<'a> {
                 .map(MessageBody::into_message)
                 .collect::<Result<_, _>>()?,
             history_until: self.history_until.map(TurnId::from_uuid),
-            caller_tools: self
-                .caller_tools
-                .into_iter()
-                .map(CallerToolBody::into_tool)
-                .collect(),
+            caller_tools: self.caller_tools.into_iter().map(CallerToolBody::into_tool).collect(),
             output_schema: self.output_schema.map(|schema| schema.to_owned().into()),
             permissions: self.permissions.into_permissions()?,
             tools: self.tools.into_set(),
@@ -212,11 +205,7 @@ impl<'a> SpecBody<'a> {
                 .into_iter()
                 .map(|(name, value)| (name.into(), value.to_owned().into()))
                 .collect(),
-            env: self
-                .env
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
+            env: self.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             env_pass: owned(self.env_pass),
             binary: self.binary.map(PathBody::into_path).transpose()?,
             command: owned(self.command),
@@ -349,9 +338,6 @@ impl PermissionsBody<'_> {
 fn patterns(texts: &[String]) -> Result<Vec<ToolPattern>, Trouble> {
     texts
         .iter()
-        .map(|text| {
-            text.parse()
-                .map_err(|error| Trouble::Unreadable(format!("{error}")))
-        })
+        .map(|text| text.parse().map_err(|error| Trouble::Unreadable(format!("{error}"))))
         .collect()
 }

@@ -16,9 +16,7 @@ use super::{SqliteStore, event_json, open, spec_json};
 use crate::owners::Owners;
 
 fn open_in(home: &TempDir) -> SqliteStore {
-    let owner = Owners::new(home.path().join("owners"))
-        .enter("run")
-        .unwrap();
+    let owner = Owners::new(home.path().join("owners")).enter("run").unwrap();
     SqliteStore::open(&home.path().join("state.db"), Arc::new(owner)).unwrap()
 }
 
@@ -45,9 +43,7 @@ async fn what_queues_up_shares_a_transaction() {
 
     // Another writer is in the way, so that everything queues up.
     let mut other = open::writable(&home.path().join("state.db")).unwrap();
-    let lock = other
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .unwrap();
+    let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let mut waiting = Vec::new();
     for seq in 1..=200 {
         waiting.push(append(&store, &lease, event(&turn, seq, notice("n"))).await);
@@ -82,21 +78,11 @@ async fn a_full_disk_is_named_and_the_store_goes_on() {
     let third = append(&store, &lease, event(&turn, 4, notice("fits"))).await;
     first.await.unwrap();
     let error = second.await.unwrap_err().to_string();
-    assert!(
-        error.contains("disk is full") && error.contains("free some space"),
-        "{error}"
-    );
+    assert!(error.contains("disk is full") && error.contains("free some space"), "{error}");
     third.await.unwrap();
     let mut too_big = plain_turn(lease.session);
     too_big.input = vec![Content::text("x".repeat(100_000))];
-    assert!(
-        store
-            .create_turn(&lease, &too_big)
-            .await
-            .unwrap()
-            .await
-            .is_err()
-    );
+    assert!(store.create_turn(&lease, &too_big).await.unwrap().await.is_err());
     assert!(store.turn(too_big.id).await.unwrap().is_none());
 
     limit(1_000_000).await.unwrap();
@@ -112,13 +98,8 @@ async fn a_job_that_fails_does_not_spoil_its_group() {
     let store = open_in(&home);
     let (lease, turn) = stored_turn(&store).await;
     let mut other = open::writable(&home.path().join("state.db")).unwrap();
-    let lock = other
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .unwrap();
-    let stale = Lease {
-        epoch: 0,
-        ..lease.clone()
-    };
+    let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let stale = Lease { epoch: 0, ..lease.clone() };
     let good = append(&store, &lease, event(&turn, 1, notice("n"))).await;
     let lost = append(&store, &stale, event(&turn, 2, notice("n"))).await;
     let twice = append(&store, &lease, event(&turn, 1, notice("n"))).await;
@@ -141,14 +122,9 @@ async fn another_writer_is_waited_for_and_then_named() {
     });
     impatient.await.unwrap();
     let mut other = open::writable(&home.path().join("state.db")).unwrap();
-    let lock = other
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .unwrap();
+    let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let error = store.release(lease.clone()).await.unwrap_err().to_string();
-    assert!(
-        error.contains("busy") && error.contains("try again"),
-        "{error}"
-    );
+    assert!(error.contains("busy") && error.contains("try again"), "{error}");
     // Reading goes on meanwhile, and writing afterwards.
     assert!(store.turn(turn.id).await.unwrap().is_some());
     lock.rollback().unwrap();
@@ -206,9 +182,7 @@ async fn claims_whose_time_is_over_are_removed() {
     let count = |table: &'static str| {
         store.writer.write(move |db| {
             let sql = format!("SELECT count(*) FROM {table}");
-            Ok(db
-                .connection
-                .query_row(&sql, [], |row| row.get::<_, i64>(0))?)
+            Ok(db.connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?)
         })
     };
     // The long one, and those of the last ten seconds.
@@ -223,8 +197,7 @@ async fn an_older_file_is_migrated() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("state.db");
     let old = Connection::open(&path).unwrap();
-    old.execute_batch(include_str!("migrations/0001_initial.sql"))
-        .unwrap();
+    old.execute_batch(include_str!("migrations/0001_initial.sql")).unwrap();
     old.execute_batch(
         "PRAGMA application_id = 0x416e6765; PRAGMA user_version = 1; PRAGMA journal_mode = wal;
          INSERT INTO sessions (id, revision, created_at, updated_at) VALUES (zeroblob(16), 3, 1, 1);
@@ -241,12 +214,7 @@ async fn an_older_file_is_migrated() {
     let every = store.approvals(Approvals::All, Page::first(9)).await;
     assert!(every.unwrap().is_empty());
     let (lease, _) = stored_turn(&store).await;
-    let claim = Claim {
-        caller: "owner".into(),
-        key: "k".into(),
-        input: [0; 32],
-        since: time(0),
-    };
+    let claim = Claim { caller: "owner".into(), key: "k".into(), input: [0; 32], since: time(0) };
     let turn = plain_turn(lease.session);
     let claimed = store.create_turn_once(&lease, &turn, &claim).await.unwrap();
     assert_eq!(claimed, Claimed::New);

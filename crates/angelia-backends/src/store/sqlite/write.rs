@@ -72,22 +72,14 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> Written<u64> {
             nanoseconds(session.updated_at),
             session.title,
             session.native.as_ref().map(NativeSessionId::as_str),
-            session
-                .forked_from
-                .as_ref()
-                .map(|from| from.as_uuid().into_bytes()),
+            session.forked_from.as_ref().map(|from| from.as_uuid().into_bytes()),
         ])?;
     if updated == 0 {
         let exists = db
             .connection
             .prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?
             .exists([id.as_bytes()])?;
-        return Err(if exists {
-            StoreError::Conflict
-        } else {
-            NO_SESSION
-        }
-        .into());
+        return Err(if exists { StoreError::Conflict } else { NO_SESSION }.into());
     }
     // A long history is read to compare, but not written again with every change of a title.
     with_spec(db, session, |body| {
@@ -129,11 +121,7 @@ pub(super) fn acquire(db: &Db, session: SessionId) -> Written<Lease> {
     let epoch = epoch + 1;
     db.connection
         .prepare_cached("UPDATE leases SET owner = ?2, epoch = ?3 WHERE session_id = ?1")?
-        .execute(params![
-            session.as_uuid().as_bytes(),
-            db.owner.id(),
-            number(epoch)
-        ])?;
+        .execute(params![session.as_uuid().as_bytes(), db.owner.id(), number(epoch)])?;
     Ok(Lease { session, epoch })
 }
 
@@ -142,11 +130,7 @@ pub(super) fn release(db: &Db, lease: &Lease) -> Written {
         .prepare_cached(
             "UPDATE leases SET owner = NULL WHERE session_id = ?1 AND owner = ?2 AND epoch = ?3",
         )?
-        .execute(params![
-            lease.session.as_uuid().as_bytes(),
-            db.owner.id(),
-            number(lease.epoch)
-        ])?;
+        .execute(params![lease.session.as_uuid().as_bytes(), db.owner.id(), number(lease.epoch)])?;
     Ok(())
 }
 
@@ -189,11 +173,7 @@ pub(super) fn set_turn_state(db: &Db, lease: &Lease, turn: TurnId, state: &TurnS
     check_open_turn(db, lease, turn)?;
     db.connection
         .prepare_cached("UPDATE turns SET state = ?2, resumes_at = ?3 WHERE id = ?1")?
-        .execute(params![
-            turn.as_uuid().as_bytes(),
-            unfinished(state)?,
-            resumes_at(state)
-        ])?;
+        .execute(params![turn.as_uuid().as_bytes(), unfinished(state)?, resumes_at(state)])?;
     Ok(())
 }
 
@@ -251,11 +231,7 @@ fn finish(db: &Db, event: &TurnEvent, cost_usd: Option<f64>) -> Written {
                     resumes_at = NULL
              WHERE id = ?1",
         )?
-        .execute(params![
-            event.turn.as_uuid().as_bytes(),
-            number(event.seq),
-            cost_usd
-        ])?;
+        .execute(params![event.turn.as_uuid().as_bytes(), number(event.seq), cost_usd])?;
     Ok(())
 }
 
@@ -274,10 +250,8 @@ fn check_open_turn(db: &Db, lease: &Lease, turn: TurnId) -> Written {
          FROM turns t JOIN leases l ON l.session_id = t.session_id
          WHERE t.id = ?1 AND t.session_id = ?2",
     )?;
-    let mut rows = select.query(params![
-        turn.as_uuid().as_bytes(),
-        lease.session.as_uuid().as_bytes()
-    ])?;
+    let mut rows =
+        select.query(params![turn.as_uuid().as_bytes(), lease.session.as_uuid().as_bytes()])?;
     let Some(row) = rows.next()? else {
         return Err(NO_TURN.into());
     };
@@ -313,10 +287,9 @@ fn refuse_if_held(db: &Db, owner: Option<&str>) -> Written {
     let owners = db.owner.owners();
     match owner {
         Some(owner) if owner != db.owner.id() && owners.is_alive(owner) => {
-            let holder = owners.holder(owner).unwrap_or_else(|| Holder {
-                pid: 0,
-                command: "(unknown)".to_owned(),
-            });
+            let holder = owners
+                .holder(owner)
+                .unwrap_or_else(|| Holder { pid: 0, command: "(unknown)".to_owned() });
             Err(StoreError::Held(holder).into())
         }
         _ => Ok(()),

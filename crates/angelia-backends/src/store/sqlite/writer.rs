@@ -93,23 +93,12 @@ impl Writer {
         owner: Arc<OwnerLock>,
     ) -> Result<Self, OpenError> {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let db = Db {
-            connection,
-            owner,
-            scratch: RefCell::default(),
-            path: Arc::clone(path),
-        };
+        let db = Db { connection, owner, scratch: RefCell::default(), path: Arc::clone(path) };
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || run(db, receiver))
-            .map_err(|source| OpenError::Thread {
-                path: path.to_path_buf(),
-                source,
-            })?;
-        Ok(Self {
-            messages: sender,
-            thread: Mutex::new(Some(thread)),
-        })
+            .map_err(|source| OpenError::Thread { path: path.to_path_buf(), source })?;
+        Ok(Self { messages: sender, thread: Mutex::new(Some(thread)) })
     }
 
     /// Queues a job; what is returned resolves when it is committed.
@@ -127,15 +116,8 @@ impl Writer {
         work: impl Fn(&Db) -> Result<T, Trouble> + Send + 'static,
         reply: oneshot::Sender<Result<T, StoreError>>,
     ) -> Result<(), StoreError> {
-        let task = Task {
-            work,
-            result: None,
-            reply,
-        };
-        self.messages
-            .send(Message::Job(Box::new(task)))
-            .await
-            .map_err(|_closed| closed())
+        let task = Task { work, result: None, reply };
+        self.messages.send(Message::Job(Box::new(task))).await.map_err(|_closed| closed())
     }
 
     /// Writes and waits for the commit.
@@ -161,11 +143,7 @@ impl Drop for Writer {
         // Dropping the sender is what ends the thread; it empties the queue first.
         let (nowhere, _) = mpsc::channel(1);
         self.messages = nowhere;
-        let thread = self
-            .thread
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _panicked = thread.join();
         }
@@ -179,9 +157,7 @@ impl fmt::Debug for Writer {
 }
 
 pub(super) fn closed() -> StoreError {
-    StoreError::Failed {
-        message: "the store has been closed; start angelia again".to_owned(),
-    }
+    StoreError::Failed { message: "the store has been closed; start angelia again".to_owned() }
 }
 
 fn run(db: Db, mut messages: mpsc::Receiver<Message>) {
@@ -261,13 +237,8 @@ fn next_job(
 }
 
 fn write_alone(db: &Db, mut job: Box<dyn Job>) {
-    let commit = db.begin().and_then(|()| {
-        if job.attempt(db) {
-            db.execute("COMMIT")
-        } else {
-            Ok(())
-        }
-    });
+    let commit =
+        db.begin().and_then(|()| if job.attempt(db) { db.execute("COMMIT") } else { Ok(()) });
     db.roll_back();
     job.answer(&db.path, commit.map_err(|error| db.failed(&error)));
 }
@@ -313,8 +284,6 @@ impl Db {
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
-        StoreError::Failed {
-            message: describe(&self.path, error),
-        }
+        StoreError::Failed { message: describe(&self.path, error) }
     }
 }

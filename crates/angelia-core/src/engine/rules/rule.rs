@@ -74,10 +74,7 @@ pub struct Format {
 impl Format {
     pub fn parse(text: &str) -> Self {
         let is_path = text.starts_with(['/', '~']);
-        Self {
-            script: is_path.then(|| text.trim_end().into()),
-            template: Template::parse(text),
-        }
+        Self { script: is_path.then(|| text.trim_end().into()), template: Template::parse(text) }
     }
 
     /// What is said without the program: the template, unless that is nothing but the path.
@@ -91,10 +88,7 @@ impl Format {
 
 impl Default for Format {
     fn default() -> Self {
-        Self {
-            script: None,
-            template: Template::text(),
-        }
+        Self { script: None, template: Template::text() }
     }
 }
 
@@ -133,10 +127,7 @@ impl Match {
             && (self.kind.is_none() || self.kind == seen.kind)
             && any(&self.from, &seen.from)
             && (self.channel.is_empty() || channel.is_some_and(|name| any(&self.channel, name)))
-            && self
-                .text
-                .as_ref()
-                .is_none_or(|text| text.is_match(&seen.text))
+            && self.text.as_ref().is_none_or(|text| text.is_match(&seen.text))
             && self.verified.is_none_or(|wanted| wanted == seen.verified)
     }
 }
@@ -145,15 +136,8 @@ impl Rules {
     /// The first rule that matches decides. A message that no rule knows is shown: nothing is lost
     /// in silence.
     pub fn decide(&self, seen: &Seen) -> Decision {
-        let Some(rule) = self
-            .callbacks
-            .iter()
-            .find(|rule| rule.matches.matches(seen))
-        else {
-            return Decision {
-                print: Some(Format::default()),
-                ..Decision::default()
-            };
+        let Some(rule) = self.callbacks.iter().find(|rule| rule.matches.matches(seen)) else {
+            return Decision { print: Some(Format::default()), ..Decision::default() };
         };
         let context = rule.context.then(|| ToAgent {
             format: rule.context_format.clone(),
@@ -161,11 +145,6 @@ impl Rules {
         });
         // What an agent is told is not shown as well.
         let print = (rule.print && !rule.context).then(|| rule.print_format.clone());
-        Decision {
-            line: Some(rule.line),
-            print,
-            context,
-            command: rule.command.clone(),
-        }
+        Decision { line: Some(rule.line), print, context, command: rule.command.clone() }
     }
 }

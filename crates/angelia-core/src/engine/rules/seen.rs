@@ -32,10 +32,7 @@ impl Seen {
             verified: message.verified,
             kind: content.kind.map(Into::into),
             text: content.text.into(),
-            channel: content
-                .channel
-                .filter(|name| !name.is_empty())
-                .map(Into::into),
+            channel: content.channel.filter(|name| !name.is_empty()).map(Into::into),
             at: moment(content.ts).unwrap_or(now),
         }
     }

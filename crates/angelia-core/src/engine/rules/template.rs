@@ -111,9 +111,8 @@ fn piece(name: &str) -> Option<Piece> {
 
 /// Empty for a colour nobody knows.
 fn colour_code(name: &str) -> String {
-    const COLOURS: [&str; 8] = [
-        "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white",
-    ];
+    const COLOURS: [&str; 8] =
+        ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
     let name = name.trim().to_ascii_lowercase();
     let (name, bold) = match name.strip_prefix("bold_") {
         Some(name) => (name, "1;"),

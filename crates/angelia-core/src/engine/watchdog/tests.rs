@@ -13,10 +13,7 @@ struct Story {
 impl Story {
     fn new() -> Self {
         let now = Instant::now();
-        Self {
-            dog: Watchdog::new(Clocks::default(), now),
-            now,
-        }
+        Self { dog: Watchdog::new(Clocks::default(), now), now }
     }
 
     fn after(&mut self, seconds: u64) -> &mut Self {
@@ -42,11 +39,7 @@ impl Story {
 
     fn text(&mut self) -> &mut Self {
         let (block, channel) = (0, TextChannel::Answer);
-        self.event(&EventKind::Delta {
-            block,
-            channel,
-            text: "x".into(),
-        })
+        self.event(&EventKind::Delta { block, channel, text: "x".into() })
     }
 
     fn tool(&mut self, id: &str) -> &mut Self {
@@ -69,11 +62,7 @@ impl Story {
     }
 
     fn notice(&mut self) -> &mut Self {
-        self.event(&EventKind::Notice(Notice::new(
-            Level::Info,
-            "retrying",
-            "again",
-        )))
+        self.event(&EventKind::Notice(Notice::new(Level::Info, "retrying", "again")))
     }
 
     fn asked(&mut self) -> &mut Self {
@@ -100,11 +89,7 @@ fn attempts_that_are_cut_off_are_one_retrying() {
     let retry = |story: &mut Story| story.dog.activity(Activity::Retrying, story.now);
     let block = |story: &mut Story, text: &str| {
         let (block, channel) = (0, TextChannel::Answer);
-        story.event(&EventKind::Block {
-            block,
-            channel,
-            text: text.into(),
-        });
+        story.event(&EventKind::Block { block, channel, text: text.into() });
     };
     retry(&mut story);
     for attempt in 1..4 {
@@ -129,19 +114,10 @@ fn attempts_that_are_cut_off_are_one_retrying() {
 fn every_state_has_its_own_clock() {
     let mut story = Story::new();
     assert_eq!(story.next(), ("first_event_timeout", 60));
-    assert_eq!(
-        story.after(5).started().next(),
-        ("inter_event_silence_timeout", 120)
-    );
-    assert_eq!(
-        story.after(5).text().next(),
-        ("inter_event_silence_timeout", 120)
-    );
+    assert_eq!(story.after(5).started().next(), ("inter_event_silence_timeout", 120));
+    assert_eq!(story.after(5).text().next(), ("inter_event_silence_timeout", 120));
     assert_eq!(story.after(5).tool("a").next(), ("tool_timeout", 1800));
-    assert_eq!(
-        story.after(5).result("a").next(),
-        ("post_tool_quiet_timeout", 90)
-    );
+    assert_eq!(story.after(5).result("a").next(), ("post_tool_quiet_timeout", 90));
     story.dog.activity(Activity::Retrying, story.now);
     assert_eq!(story.next(), ("retry_timeout", 180));
     story.dog.activity(Activity::Compacting, story.now);
@@ -234,8 +210,5 @@ fn what_rang_is_said_with_state_and_clock() {
     let mut story = Story::new();
     story.started().tool("a");
     let (_, rang) = story.dog.next();
-    assert_eq!(
-        rang.to_string(),
-        "running Bash for longer than tool_timeout (1800 s)"
-    );
+    assert_eq!(rang.to_string(), "running Bash for longer than tool_timeout (1800 s)");
 }

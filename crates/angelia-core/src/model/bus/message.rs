@@ -131,10 +131,7 @@ mod tests {
         assert_eq!(with_body("null").content().text, "");
         assert_eq!(with_body("[1,2]").content().text, "[1,2]");
         assert_eq!(with_body(r#"{"text":7}"#).content().text, r#"{"text":7}"#);
-        let odd = Message {
-            envelope: Bytes::from_static(b"not json"),
-            ..with_body("1")
-        };
+        let odd = Message { envelope: Bytes::from_static(b"not json"), ..with_body("1") };
         assert_eq!(odd.content().text, "not json");
     }
 }

@@ -41,16 +41,12 @@ pub(crate) struct Root {
     dir: OwnedFd,
 }
 
-const DIRECTORY: OFlags = OFlags::DIRECTORY
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC)
-    .union(OFlags::RDONLY);
+const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
 /// A pipe or a device must not make us wait.
-const PLAIN: OFlags = OFlags::NOFOLLOW
-    .union(OFlags::CLOEXEC)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY);
+const PLAIN: OFlags =
+    OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 impl Root {
     pub(crate) fn open(cwd: &Path) -> io::Result<Self> {
@@ -162,11 +158,7 @@ impl Root {
         let mut names = names.to_owned();
         names.extend(missing.iter().rev());
         let is_plain = |component: Component<'_>| matches!(component, Component::Normal(_));
-        if names.components().all(is_plain) {
-            Ok(names)
-        } else {
-            Err(outside())
-        }
+        if names.components().all(is_plain) { Ok(names) } else { Err(outside()) }
     }
 }
 
@@ -181,10 +173,7 @@ fn not_opened(path: &Path, error: Errno) -> FileError {
 
 fn io_error(path: &Path) -> impl Fn(io::Error) -> FileError {
     let path = path.to_owned();
-    move |source| FileError::Io {
-        path: path.clone(),
-        source,
-    }
+    move |source| FileError::Io { path: path.clone(), source }
 }
 
 /// So many lines, from one that is counted from 1.
@@ -213,11 +202,7 @@ mod tests {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret"), "s3cret").unwrap();
         fs::write(inside.join("a.txt"), "one\ntwo\nthree").unwrap();
-        Place {
-            root: Root::open(&inside).unwrap(),
-            outside,
-            _folder: folder,
-        }
+        Place { root: Root::open(&inside).unwrap(), outside, _folder: folder }
     }
 
     impl Place {
@@ -233,10 +218,7 @@ mod tests {
     #[test]
     fn files_are_read_and_written() {
         let place = place();
-        assert_eq!(
-            place.read(place.inside("a.txt")).unwrap(),
-            "one\ntwo\nthree"
-        );
+        assert_eq!(place.read(place.inside("a.txt")).unwrap(), "one\ntwo\nthree");
         let some = |line, lines| {
             let path = place.inside("a.txt");
             place.root.read(&path, line, lines).unwrap()
@@ -276,10 +258,7 @@ mod tests {
         ];
         for way in &ways {
             let read = place.read(way);
-            assert!(
-                matches!(read, Err(FileError::Outside(_))),
-                "{way:?}: {read:?}"
-            );
+            assert!(matches!(read, Err(FileError::Outside(_))), "{way:?}: {read:?}");
             let written = place.root.write(way, "changed");
             assert!(matches!(written, Err(FileError::Outside(_))), "{way:?}");
         }
@@ -296,10 +275,7 @@ mod tests {
         symlink("../sub", place.inside("sub/itself")).unwrap();
         place.root.write(&place.inside("link"), "through").unwrap();
         assert_eq!(place.read(place.inside("a.txt")).unwrap(), "through");
-        place
-            .root
-            .write(&place.inside("sub/itself/b"), "deep")
-            .unwrap();
+        place.root.write(&place.inside("sub/itself/b"), "deep").unwrap();
         assert_eq!(place.read(place.inside("sub/b")).unwrap(), "deep");
     }
 
@@ -315,19 +291,10 @@ mod tests {
             let path = place.inside(path);
             let (read, written) = (place.read(&path), place.root.write(&path, "x"));
             assert!(matches!(read, Err(FileError::NotAFile(_))), "{read:?}");
-            assert!(
-                matches!(written, Err(FileError::NotAFile(_))),
-                "{written:?}"
-            );
+            assert!(matches!(written, Err(FileError::NotAFile(_))), "{written:?}");
         }
-        assert!(matches!(
-            place.read(place.inside("missing")),
-            Err(FileError::Io { .. })
-        ));
-        fs::File::create(place.inside("big"))
-            .unwrap()
-            .set_len(LARGEST + 1)
-            .unwrap();
+        assert!(matches!(place.read(place.inside("missing")), Err(FileError::Io { .. })));
+        fs::File::create(place.inside("big")).unwrap().set_len(LARGEST + 1).unwrap();
         let read = place.read(place.inside("big"));
         assert!(matches!(read, Err(FileError::TooLarge(_))), "{read:?}");
     }

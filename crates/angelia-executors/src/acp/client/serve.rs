@@ -57,10 +57,7 @@ impl Service {
         let mut terminal = None;
         let result = match wish {
             Wish::Read { .. } | Wish::Write { .. } | Wish::Wait(_) if self.jobs.len() >= MOST => {
-                Err(ErrorObject::new(
-                    INTERNAL_ERROR,
-                    "too much at once; try again",
-                ))
+                Err(ErrorObject::new(INTERNAL_ERROR, "too much at once; try again"))
             }
             Wish::Read { path, line, lines } => {
                 let root = Arc::clone(&self.root);
@@ -91,11 +88,7 @@ impl Service {
                 Err(error) => not_done(Err(error)),
                 Ok(ended) => {
                     self.jobs.spawn(async move {
-                        Served {
-                            id,
-                            result: Ok(ended.await),
-                            terminal: Some(name),
-                        }
+                        Served { id, result: Ok(ended.await), terminal: Some(name) }
                     });
                     return None;
                 }
@@ -107,11 +100,7 @@ impl Service {
             }
             Wish::Release(name) => not_done(self.terminals.release(&name)),
         };
-        Some(Served {
-            id,
-            result,
-            terminal,
-        })
+        Some(Served { id, result, terminal })
     }
 
     /// Files may be slow, and nobody waits for them.
@@ -126,11 +115,7 @@ impl Service {
                 Ok(done) => done.map_err(|error| refused(&error)),
                 Err(error) => Err(ErrorObject::new(INTERNAL_ERROR, error.to_string())),
             };
-            Served {
-                id,
-                result,
-                terminal: None,
-            }
+            Served { id, result, terminal: None }
         });
     }
 

@@ -100,13 +100,7 @@ impl Output {
 
 impl Terminals {
     pub(super) fn new(host: Host, environment: BTreeMap<OsString, OsString>) -> Self {
-        Self {
-            host,
-            environment,
-            all: HashMap::new(),
-            next: 0,
-            running: JoinSet::new(),
-        }
+        Self { host, environment, all: HashMap::new(), next: 0, running: JoinSet::new() }
     }
 
     /// Starts a program in a folder that was looked at. Its id.
@@ -150,23 +144,16 @@ impl Terminals {
         }));
         let (told, ended) = watch::channel(None);
         let stop = CancellationToken::new();
-        self.running
-            .spawn(watch_over(child, Arc::clone(&output), told, stop.clone()));
+        self.running.spawn(watch_over(child, Arc::clone(&output), told, stop.clone()));
         self.next += 1;
         let id: Box<str> = format!("term-{}", self.next).into();
-        let terminal = Terminal {
-            output,
-            ended,
-            stop,
-        };
+        let terminal = Terminal { output, ended, stop };
         self.all.insert(id.clone(), terminal);
         Ok(json!({"terminalId": id}))
     }
 
     fn get(&self, id: &str) -> Result<&Terminal, TerminalError> {
-        self.all
-            .get(id)
-            .ok_or_else(|| TerminalError::Unknown(id.into()))
+        self.all.get(id).ok_or_else(|| TerminalError::Unknown(id.into()))
     }
 
     pub(super) fn output(&self, id: &str) -> Result<Value, TerminalError> {
@@ -277,11 +264,7 @@ mod tests {
 
     #[test]
     fn the_end_of_an_output_is_kept_and_no_character_is_cut() {
-        let mut output = Output {
-            bytes: Vec::new(),
-            kept: 5,
-            truncated: false,
-        };
+        let mut output = Output { bytes: Vec::new(), kept: 5, truncated: false };
         output.push("abc".as_bytes());
         assert_eq!((output.text(), output.truncated), ("abc".to_owned(), false));
         output.push("dé€f".as_bytes());

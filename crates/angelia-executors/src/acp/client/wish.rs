@@ -110,10 +110,7 @@ pub(crate) fn wish(
             })
         }),
         "fs/write_text_file" => parse::<WriteParams>(params).and_then(|params| {
-            Ok(Wish::Write {
-                path: inside(&params.path, roots)?,
-                text: params.content.into(),
-            })
+            Ok(Wish::Write { path: inside(&params.path, roots)?, text: params.content.into() })
         }),
         "terminal/create" => parse::<RunParams>(params).and_then(|params| run(params, roots)),
         "terminal/output" => terminal(params).map(Wish::Output),
@@ -139,10 +136,7 @@ fn run(params: RunParams, roots: &[PathBuf]) -> Result<Wish, ErrorObject<'static
         return bad("there is no command to run");
     }
     let variables = params.env.unwrap_or_default();
-    if variables
-        .iter()
-        .any(|one| one.name.is_empty() || one.name.contains(['=', '\0']))
-    {
+    if variables.iter().any(|one| one.name.is_empty() || one.name.contains(['=', '\0'])) {
         return bad("the name of a variable is not one");
     }
     let cwd = params.cwd.as_deref().filter(|cwd| !cwd.is_empty());
@@ -154,10 +148,7 @@ fn run(params: RunParams, roots: &[PathBuf]) -> Result<Wish, ErrorObject<'static
     Ok(Wish::Run(Program {
         command: params.command.into(),
         args: params.args.unwrap_or_default(),
-        env: variables
-            .into_iter()
-            .map(|one| (one.name, one.value))
-            .collect(),
+        env: variables.into_iter().map(|one| (one.name, one.value)).collect(),
         cwd,
         kept: params.output_byte_limit,
     }))
@@ -200,19 +191,10 @@ impl Wish {
         let (name, class, subject, title, detail) = match self {
             Self::Write { path, text } => {
                 let path = path.to_string_lossy();
-                let detail = format!(
-                    "{path}\n{} bytes:\n{}\n{place}",
-                    text.len(),
-                    cut(text, SHOWN)
-                );
+                let detail =
+                    format!("{path}\n{} bytes:\n{}\n{place}", text.len(), cut(text, SHOWN));
                 let title = format!("write {path}");
-                (
-                    "write_text_file",
-                    ToolClass::Edit,
-                    path.into_owned(),
-                    title,
-                    detail,
-                )
+                ("write_text_file", ToolClass::Edit, path.into_owned(), title, detail)
             }
             Self::Run(program) => {
                 let line = program.line();
@@ -315,9 +297,7 @@ mod tests {
 
     fn wished(method: &str, params: &Value) -> Result<Wish, String> {
         let raw = serde_json::value::to_raw_value(params).unwrap();
-        wish(method, &raw, &roots())
-            .unwrap()
-            .map_err(|error| error.message.into_owned())
+        wish(method, &raw, &roots()).unwrap().map_err(|error| error.message.into_owned())
     }
 
     #[test]
@@ -336,13 +316,7 @@ mod tests {
         ] {
             assert!(read(path).is_err(), "{path}");
         }
-        for path in [
-            "/project/a",
-            "a",
-            "./b/../a",
-            "/real/project/a",
-            "/project/x/../a",
-        ] {
+        for path in ["/project/a", "a", "./b/../a", "/real/project/a", "/project/x/../a"] {
             assert!(read(path).is_ok(), "{path}");
         }
         let run = |cwd: &str| wished("terminal/create", &json!({"command": "ls", "cwd": cwd}));
@@ -362,30 +336,19 @@ mod tests {
 
     #[test]
     fn what_was_allowed_with_a_tool_is_not_asked_again() {
-        let write = wished(
-            "fs/write_text_file",
-            &json!({"path": "/project/a", "content": "x"}),
-        );
+        let write = wished("fs/write_text_file", &json!({"path": "/project/a", "content": "x"}));
         let write = write.unwrap();
         let within = |paths: &[&str]| {
             let paths: Vec<Box<str>> = paths.iter().map(|path| (*path).into()).collect();
-            let granted = Granted {
-                paths: &paths,
-                command: None,
-            };
+            let granted = Granted { paths: &paths, command: None };
             write.is_within(granted, &roots())
         };
         assert!(within(&["/project/a"]) && within(&["b", "./a"]));
         assert!(!within(&[]) && !within(&["/project/b"]) && !within(&["/project"]));
         let run = |env: Value| {
             let params = json!({"command": "ls", "env": env});
-            let granted = Granted {
-                paths: &[],
-                command: Some("ls"),
-            };
-            wished("terminal/create", &params)
-                .unwrap()
-                .is_within(granted, &roots())
+            let granted = Granted { paths: &[], command: Some("ls") };
+            wished("terminal/create", &params).unwrap().is_within(granted, &roots())
         };
         assert!(run(json!([])));
         assert!(!run(json!([{"name": "LD_PRELOAD", "value": "x"}])));
@@ -393,12 +356,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for params in [
-            json!({}),
-            json!(null),
-            json!({"command": " "}),
-            json!({"command": 7}),
-        ] {
+        for params in [json!({}), json!(null), json!({"command": " "}), json!({"command": 7})] {
             assert!(wished("terminal/create", &params).is_err(), "{params}");
         }
         assert!(wished("terminal/output", &json!({})).is_err());

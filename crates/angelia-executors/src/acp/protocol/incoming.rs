@@ -129,12 +129,7 @@ impl<'a> ToolFields<'a> {
     /// agents put it.
     pub(crate) fn tool_name(&self) -> Option<String> {
         let is_name = |name: &str| !name.is_empty() && !name.contains(['(', ')', ' ', '\n', '\t']);
-        if let Some(name) = self
-            .name
-            .as_str()
-            .map(str::trim)
-            .filter(|name| is_name(name))
-        {
+        if let Some(name) = self.name.as_str().map(str::trim).filter(|name| is_name(name)) {
             return Some(name.to_owned());
         }
         let meta: serde_json::Map<String, serde_json::Value> =

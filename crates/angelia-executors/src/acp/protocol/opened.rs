@@ -73,9 +73,7 @@ impl Greeting {
         };
         let info = fields.agent_info.0.as_ref();
         let text = |text: &Soft<Text<'_>>| {
-            text.as_str()
-                .filter(|text| !text.trim().is_empty())
-                .map(Arc::from)
+            text.as_str().filter(|text| !text.trim().is_empty()).map(Arc::from)
         };
         Self {
             version: fields.protocol_version.get(),
@@ -139,13 +137,8 @@ impl Opened {
             session: session.map(NativeSessionId::new),
             mode: listed(&value["modes"], "currentModeId", "availableModes", "id")
                 .or_else(|| option(&value, "mode")),
-            model: listed(
-                &value["models"],
-                "currentModelId",
-                "availableModels",
-                "modelId",
-            )
-            .or_else(|| option(&value, "model")),
+            model: listed(&value["models"], "currentModelId", "availableModels", "modelId")
+                .or_else(|| option(&value, "model")),
         }
     }
 }
@@ -171,10 +164,7 @@ fn option(value: &Value, category: &str) -> Option<Choice> {
         _ => vec![one],
     });
     Some(Choice {
-        current: option
-            .get("currentValue")
-            .and_then(Value::as_str)
-            .map(Arc::from),
+        current: option.get("currentValue").and_then(Value::as_str).map(Arc::from),
         available: flat.filter_map(|one| named(one, "value")).collect(),
         by: ChosenBy::Option(option.get("id")?.as_str()?.into()),
     })

@@ -58,9 +58,8 @@ impl Call {
         let can = ClientCapabilities::new().fs(files).terminal(true);
         let info =
             Implementation::new("angelia", env!("CARGO_PKG_VERSION")).title("Angelia".to_owned());
-        let request = InitializeRequest::new(ProtocolVersion::V1)
-            .client_capabilities(can)
-            .client_info(info);
+        let request =
+            InitializeRequest::new(ProtocolVersion::V1).client_capabilities(can).client_info(info);
         Self::new(INITIALIZE, &request)
     }
 
@@ -174,11 +173,8 @@ pub fn mcp_server(
     mark: &Mark,
 ) -> Result<McpServer, Failure> {
     let invalid = |what: String| {
-        Failure::new(
-            FailureKind::Invalid,
-            format!("`mcp_servers: {name}` {what}"),
-        )
-        .with_hint("give it `command`, `args`, `env`, or `type`, `url` and `headers`")
+        Failure::new(FailureKind::Invalid, format!("`mcp_servers: {name}` {what}"))
+            .with_hint("give it `command`, `args`, `env`, or `type`, `url` and `headers`")
     };
     let Ok(fields) = serde_json::from_str::<Map<String, Value>>(server.get()) else {
         return Err(invalid("is not a table of settings".to_owned()));
@@ -190,16 +186,13 @@ pub fn mcp_server(
     let table = |key: &str| -> Vec<(String, String)> {
         let pairs = fields.get(key).and_then(Value::as_object);
         let pairs = pairs.into_iter().flatten();
-        pairs
-            .map(|(name, value)| (name.clone(), word(value)))
-            .collect()
+        pairs.map(|(name, value)| (name.clone(), word(value))).collect()
     };
     if let Some(command) = fields.get("command").and_then(Value::as_str) {
         let args = fields.get("args").and_then(Value::as_array);
         let (variable, value) = mark.variable();
-        let mut env: Vec<EnvVariable> = (table("env").into_iter())
-            .map(|(name, value)| EnvVariable::new(name, value))
-            .collect();
+        let mut env: Vec<EnvVariable> =
+            (table("env").into_iter()).map(|(name, value)| EnvVariable::new(name, value)).collect();
         env.push(EnvVariable::new(variable, value));
         let server = McpServerStdio::new(name, command)
             .args(args.into_iter().flatten().map(word).collect())
@@ -209,16 +202,11 @@ pub fn mcp_server(
     let Some(url) = fields.get("url").and_then(Value::as_str) else {
         return Err(invalid("has neither a `command` nor a `url`".to_owned()));
     };
-    let headers: Vec<HttpHeader> = (table("headers").into_iter())
-        .map(|(name, value)| HttpHeader::new(name, value))
-        .collect();
+    let headers: Vec<HttpHeader> =
+        (table("headers").into_iter()).map(|(name, value)| HttpHeader::new(name, value)).collect();
     let kind = fields.get("type").or(fields.get("transport"));
     let is_sse = kind.and_then(Value::as_str) == Some("sse");
-    let (can, how) = if is_sse {
-        (greeting.mcp_sse, "SSE")
-    } else {
-        (greeting.mcp_http, "HTTP")
-    };
+    let (can, how) = if is_sse { (greeting.mcp_sse, "SSE") } else { (greeting.mcp_http, "HTTP") };
     if !can {
         let agent = greeting.name();
         return Err(invalid(format!("speaks {how}, which {agent} does not")));

@@ -63,10 +63,7 @@ pub(super) struct Grant {
 
 impl Grant {
     fn as_granted(&self) -> Granted<'_> {
-        Granted {
-            paths: &self.paths,
-            command: self.command.as_deref(),
-        }
+        Granted { paths: &self.paths, command: self.command.as_deref() }
     }
 }
 
@@ -112,9 +109,7 @@ impl Translator {
         };
         turn.texts.close(out);
         let fields = permission.tool_call.and_then(ToolFields::parse);
-        let named = fields
-            .as_ref()
-            .and_then(|fields| fields.tool_call_id.as_str());
+        let named = fields.as_ref().and_then(|fields| fields.tool_call_id.as_str());
         turn.tools.go_on(named, out);
         let choices = permission.choices();
         let cwd = self.context.cwd();
@@ -136,11 +131,7 @@ impl Translator {
         self.asked.push(Asked {
             key,
             id: id.clone().into_owned(),
-            what: What::Tool {
-                tool,
-                choices,
-                grants,
-            },
+            what: What::Tool { tool, choices, grants },
         });
         Answer::Asked
     }
@@ -156,10 +147,7 @@ impl Translator {
                 None => Answer::Do(wish),
             };
         };
-        if turn
-            .granted
-            .iter()
-            .any(|grant| wish.is_within(grant.as_granted(), &self.context.roots))
+        if turn.granted.iter().any(|grant| wish.is_within(grant.as_granted(), &self.context.roots))
         {
             return match self.context.forbids(&wish) {
                 Some(why) => Answer::refuse(why),
@@ -172,16 +160,9 @@ impl Translator {
         }
         turn.texts.close(out);
         turn.tools.go_on(None, out);
-        let request = ApprovalRequest {
-            key: Arc::clone(&key),
-            ..question
-        };
+        let request = ApprovalRequest { key: Arc::clone(&key), ..question };
         out.push(Emitted::Ask(request));
-        self.asked.push(Asked {
-            key,
-            id: id.clone().into_owned(),
-            what: What::Wish(wish),
-        });
+        self.asked.push(Asked { key, id: id.clone().into_owned(), what: What::Wish(wish) });
         Answer::Asked
     }
 
@@ -200,11 +181,7 @@ impl Translator {
                 let why = decision.note.as_deref().unwrap_or("it was declined");
                 Decided::Refuse(id, why.into())
             }
-            What::Tool {
-                tool,
-                choices,
-                grants,
-            } => {
+            What::Tool { tool, choices, grants } => {
                 let option = choices.of(decision.verdict);
                 let allowed = decision.verdict.allows();
                 if allowed && option.is_none() {
@@ -277,10 +254,7 @@ impl Choices {
         match verdict {
             Verdict::Once => self.allow_once.as_deref(),
             Verdict::Session => self.allow_once.as_deref().or(self.allow_always.as_deref()),
-            Verdict::Deny => self
-                .reject_once
-                .as_deref()
-                .or(self.reject_always.as_deref()),
+            Verdict::Deny => self.reject_once.as_deref().or(self.reject_always.as_deref()),
             Verdict::Stop => None,
         }
     }

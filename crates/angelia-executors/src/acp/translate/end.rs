@@ -27,10 +27,7 @@ impl Translator {
                 if self.stopping {
                     return ended(Status::Interrupted, "interrupted");
                 }
-                let around = Around {
-                    greeting: &self.context.greeting,
-                    doing: "take the message",
-                };
+                let around = Around { greeting: &self.context.greeting, doing: "take the message" };
                 Ended::failed(around.failure(&error))
             }
         }
@@ -92,9 +89,5 @@ impl Translator {
 }
 
 fn ended(status: Status, reason: &str) -> Ended {
-    Ended {
-        status,
-        text: None,
-        reason: reason.into(),
-    }
+    Ended { status, text: None, reason: reason.into() }
 }

@@ -153,10 +153,7 @@ impl Translator {
         self.stopping = false;
         self.spent.begin_turn();
         self.turn = Some(Turn {
-            usage: Usage {
-                prefix_sha256: context.prefix_sha256.clone(),
-                ..Usage::default()
-            },
+            usage: Usage { prefix_sha256: context.prefix_sha256.clone(), ..Usage::default() },
             ..Turn::default()
         });
     }
@@ -345,9 +342,6 @@ fn event(kind: EventKind, out: &mut Vec<Emitted>) {
 }
 
 fn native(name: &str, raw: &RawValue, out: &mut Vec<Emitted>) {
-    let kind = EventKind::Native {
-        name: name.into(),
-        raw: raw.to_owned().into(),
-    };
+    let kind = EventKind::Native { name: name.into(), raw: raw.to_owned().into() };
     event(kind, out);
 }

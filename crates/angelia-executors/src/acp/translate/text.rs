@@ -42,22 +42,13 @@ impl Texts {
         let open = self.open.get_or_insert_with(|| {
             let block = *next;
             *next += 1;
-            Open {
-                block,
-                channel,
-                message: None,
-                text: String::new(),
-            }
+            Open { block, channel, message: None, text: String::new() }
         });
         if open.message.is_none() {
             open.message = message.map(Into::into);
         }
         open.text.push_str(text);
-        let delta = EventKind::Delta {
-            block: open.block,
-            channel,
-            text: text.into(),
-        };
+        let delta = EventKind::Delta { block: open.block, channel, text: text.into() };
         event(delta, out);
     }
 

@@ -80,11 +80,7 @@ impl Tools {
         {
             return at;
         }
-        let before = self
-            .all
-            .iter()
-            .filter(|tool| *tool.native == *native)
-            .count();
+        let before = self.all.iter().filter(|tool| *tool.native == *native).count();
         let id = match before {
             0 => ToolId::new(native),
             _ => ToolId::new(format!("{native}#{}", before + 1)),
@@ -197,11 +193,7 @@ impl Tools {
             };
             words.into()
         });
-        let result = ToolResult {
-            id: tool.id.clone(),
-            ok,
-            output,
-        };
+        let result = ToolResult { id: tool.id.clone(), ok, output };
         event(EventKind::ToolResult(result), out);
     }
 }
@@ -230,11 +222,7 @@ impl Tool {
         if let Some(kind) = fields.kind.as_str() {
             self.kind = Some(kind.into());
         }
-        if let Some(title) = fields
-            .title
-            .as_str()
-            .filter(|title| !title.trim().is_empty())
-        {
+        if let Some(title) = fields.title.as_str().filter(|title| !title.trim().is_empty()) {
             self.title = Some(title.into());
         }
         // A later one may say less than an earlier one.
@@ -291,15 +279,10 @@ impl Tool {
         if self.class() != ToolClass::Execute {
             return None;
         }
-        let told = self
-            .input
-            .as_ref()
-            .and_then(|raw| Input::parse(raw).command());
+        let told = self.input.as_ref().and_then(|raw| Input::parse(raw).command());
         told.or_else(|| {
             let title = self.title.as_deref()?.trim();
-            let quoted = title
-                .strip_prefix('`')
-                .and_then(|rest| rest.strip_suffix('`'));
+            let quoted = title.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
             Some(quoted.unwrap_or(title).to_owned())
         })
     }
@@ -315,9 +298,7 @@ impl Tool {
             return Some((**path).into());
         }
         let input = self.input.as_ref().map(|raw| Input::parse(raw));
-        let named = input
-            .as_ref()
-            .and_then(|input| input.path().or(input.url()));
+        let named = input.as_ref().and_then(|input| input.path().or(input.url()));
         named
             .filter(|path| self.paths.is_empty() || !is_inside(path))
             .or_else(|| self.paths.first().map(|path| &**path))
@@ -381,8 +362,7 @@ impl Said {
             (self.raw.as_ref()).and_then(|raw| serde_json::from_str(raw.get()).ok());
         let words = raw.as_ref().and_then(|raw| {
             let fields = ["output", "error", "stdout"];
-            raw.as_str()
-                .or_else(|| fields.iter().find_map(|field| raw.get(field)?.as_str()))
+            raw.as_str().or_else(|| fields.iter().find_map(|field| raw.get(field)?.as_str()))
         });
         if let Some(words) = words {
             return Some(words.into());

@@ -19,11 +19,7 @@ impl Spent {
     /// `is_new`: nothing can have been spent yet.
     pub(super) fn new(is_new: bool) -> Self {
         let total = is_new.then_some(0.0);
-        Self {
-            total,
-            before: total,
-            is_told: false,
-        }
+        Self { total, before: total, is_told: false }
     }
 
     pub(super) fn begin_turn(&mut self) {

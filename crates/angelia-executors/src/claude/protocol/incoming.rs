@@ -23,19 +23,12 @@ pub(crate) struct Uuids<'a> {
 
 impl<'a> Uuids<'a> {
     fn take(many: &mut Soft<Vec<Text<'a>>>, one: &mut Soft<Text<'a>>) -> Self {
-        Self {
-            user_message_uuids: std::mem::take(many),
-            user_message_uuid: std::mem::take(one),
-        }
+        Self { user_message_uuids: std::mem::take(many), user_message_uuid: std::mem::take(one) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.user_message_uuid.0.is_none()
-            && self
-                .user_message_uuids
-                .0
-                .as_deref()
-                .is_none_or(<[_]>::is_empty)
+            && self.user_message_uuids.0.as_deref().is_none_or(<[_]>::is_empty)
     }
 
     pub(crate) fn contains(&self, uuid: &str) -> bool {

@@ -63,10 +63,7 @@ pub fn user_message(uuid: &str, content: &[Content]) -> Vec<u8> {
     };
     line(&Line {
         r#type: "user",
-        message: Message {
-            role: "user",
-            content,
-        },
+        message: Message { role: "user", content },
         parent_tool_use_id: None,
         uuid,
     })
@@ -108,10 +105,7 @@ pub fn control_request(request_id: &str, request: &Request<'_>) -> Vec<u8> {
             return line(&Line {
                 r#type,
                 request_id,
-                request: WithInitialize {
-                    subtype: "initialize",
-                    initialize,
-                },
+                request: WithInitialize { subtype: "initialize", initialize },
             });
         }
         Request::Interrupt => serde_json::json!({"subtype": "interrupt", "cancel_queued": true}),
@@ -121,11 +115,7 @@ pub fn control_request(request_id: &str, request: &Request<'_>) -> Vec<u8> {
         Request::StopTask(task) => serde_json::json!({"subtype": "stop_task", "task_id": task}),
         Request::EndSession => serde_json::json!({"subtype": "end_session"}),
     };
-    line(&Line {
-        r#type,
-        request_id,
-        request,
-    })
+    line(&Line { r#type, request_id, request })
 }
 
 /// Answers one of the CLI's own requests with whatever it expects (a hook's output, for one).
@@ -144,11 +134,7 @@ pub fn respond(request_id: &str, response: &impl Serialize) -> Vec<u8> {
     }
     line(&Line {
         r#type: "control_response",
-        response: Response {
-            subtype: "success",
-            request_id,
-            payload: response,
-        },
+        response: Response { subtype: "success", request_id, payload: response },
     })
 }
 
@@ -166,12 +152,7 @@ pub fn respond_mcp(request_id: &str, message: &RawJson) -> Vec<u8> {
     struct Mcp<'a> {
         mcp_response: &'a RawValue,
     }
-    respond(
-        request_id,
-        &Mcp {
-            mcp_response: message,
-        },
-    )
+    respond(request_id, &Mcp { mcp_response: message })
 }
 
 /// Lets a tool run. `updated_input` is not optional: older versions fail the call without it.
@@ -186,11 +167,7 @@ pub fn allow(request_id: &str, updated_input: &RawValue, permissions: Option<&Va
     }
     respond(
         request_id,
-        &Allow {
-            behavior: "allow",
-            updated_input,
-            updated_permissions: permissions,
-        },
+        &Allow { behavior: "allow", updated_input, updated_permissions: permissions },
     )
 }
 
@@ -203,14 +180,7 @@ pub fn deny(request_id: &str, message: &str, interrupt: bool) -> Vec<u8> {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         interrupt: bool,
     }
-    respond(
-        request_id,
-        &Deny {
-            behavior: "deny",
-            message,
-            interrupt,
-        },
-    )
+    respond(request_id, &Deny { behavior: "deny", message, interrupt })
 }
 
 fn line(value: &impl Serialize) -> Vec<u8> {
@@ -248,10 +218,7 @@ mod tests {
         assert_eq!(value["message"]["content"], text);
         assert_eq!(value["uuid"], "u-1");
 
-        let image = Content::Image {
-            media_type: "image/png".into(),
-            data: (*b"\x89PNG").into(),
-        };
+        let image = Content::Image { media_type: "image/png".into(), data: (*b"\x89PNG").into() };
         let value = parsed(&user_message("u-2", &[Content::text("see"), image]));
         assert_eq!(value["message"]["content"][0]["text"], "see");
         assert_eq!(value["message"]["content"][1]["source"]["data"], "iVBORw==");
@@ -273,10 +240,7 @@ mod tests {
 
         let answer: RawJson = RawValue::from_string("{\n}".to_owned()).unwrap().into();
         let value = parsed(&respond_mcp("m", &answer));
-        assert_eq!(
-            value["response"]["response"]["mcp_response"],
-            serde_json::json!({})
-        );
+        assert_eq!(value["response"]["response"]["mcp_response"], serde_json::json!({}));
     }
 
     #[test]
@@ -301,9 +265,6 @@ mod tests {
             denied["response"]["response"],
             serde_json::json!({"behavior": "deny", "message": "why"})
         );
-        assert_eq!(
-            parsed(&deny("q", "why", true))["response"]["response"]["interrupt"],
-            true
-        );
+        assert_eq!(parsed(&deny("q", "why", true))["response"]["response"]["interrupt"], true);
     }
 }

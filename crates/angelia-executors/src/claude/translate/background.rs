@@ -66,12 +66,7 @@ impl Tasks {
     }
 
     fn add(&mut self, id: &str) -> &mut Task {
-        self.known.push_mut(Task {
-            id: id.into(),
-            tool: None,
-            background: None,
-            running: true,
-        })
+        self.known.push_mut(Task { id: id.into(), tool: None, background: None, running: true })
     }
 
     pub(super) fn updated(&mut self, line: &TaskLine<'_>) {

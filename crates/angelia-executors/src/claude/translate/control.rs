@@ -14,9 +14,7 @@ use crate::claude::protocol::incoming::{
 impl Translator {
     pub(super) fn control_request(&mut self, line: &str, out: &mut Vec<Emitted>) -> Option<Signal> {
         let parsed = serde_json::from_str::<ControlRequest<'_>>(line).ok();
-        let parts = parsed
-            .as_ref()
-            .and_then(|parsed| Some((parsed.request_id.as_str()?, parsed)));
+        let parts = parsed.as_ref().and_then(|parsed| Some((parsed.request_id.as_str()?, parsed)));
         // Without an id it cannot be answered.
         let Some((id, parsed)) = parts else {
             native("control_request", line, out);
@@ -31,11 +29,7 @@ impl Translator {
             out.push(Emitted::Ask(ask));
             return None;
         }
-        let ask = match (
-            subtype,
-            request.server_name.as_str(),
-            request.callback_id.as_str(),
-        ) {
+        let ask = match (subtype, request.server_name.as_str(), request.callback_id.as_str()) {
             ("mcp_message", Some(server), _) => Ask::Mcp {
                 server: server.into(),
                 message: request.message.unwrap_or(RawValue::NULL).to_owned().into(),
@@ -44,10 +38,7 @@ impl Translator {
                 callback_id: callback_id.into(),
                 input: request.input.unwrap_or(RawValue::NULL).to_owned().into(),
             },
-            _ => Ask::Unknown {
-                subtype: subtype.into(),
-                request: raw.to_owned().into(),
-            },
+            _ => Ask::Unknown { subtype: subtype.into(), request: raw.to_owned().into() },
         };
         let request_id = id.into();
         Some(Signal::Asked(ControlAsk { request_id, ask }))
@@ -61,12 +52,7 @@ impl Translator {
         let parsed = serde_json::from_str::<ControlResponse<'_>>(line);
         let Ok(ControlResponse {
             response:
-                Soft(Some(Response {
-                    subtype,
-                    request_id: Soft(Some(request_id)),
-                    payload,
-                    error,
-                })),
+                Soft(Some(Response { subtype, request_id: Soft(Some(request_id)), payload, error })),
         }) = parsed
         else {
             native("control_response", line, out);
@@ -78,10 +64,7 @@ impl Translator {
             }
             Ok(payload.map(|raw| raw.to_owned().into()))
         } else {
-            Err(error
-                .as_str()
-                .unwrap_or("refused without a reason")
-                .to_owned())
+            Err(error.as_str().unwrap_or("refused without a reason").to_owned())
         };
         let request_id = (*request_id).into();
         Some(Signal::Answered { request_id, result })
@@ -89,9 +72,7 @@ impl Translator {
 
     pub(super) fn control_cancel(&mut self, line: &str, out: &mut Vec<Emitted>) {
         let parsed = serde_json::from_str::<ControlRequest<'_>>(line).ok();
-        let id = parsed
-            .as_ref()
-            .and_then(|parsed| parsed.request_id.as_str());
+        let id = parsed.as_ref().and_then(|parsed| parsed.request_id.as_str());
         match id.and_then(|id| self.pending.withdraw(id)) {
             Some(key) => out.push(Emitted::Withdraw(key)),
             None => native("control_cancel_request", line, out),
@@ -126,11 +107,8 @@ impl Translator {
             "started" if !turn.confirmed => self.confirm(out),
             // It was still waiting: there will be no result.
             "cancelled" if !turn.confirmed => {
-                let ended = Ended {
-                    status: Status::Interrupted,
-                    text: None,
-                    reason: "interrupted".into(),
-                };
+                let ended =
+                    Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() };
                 return Some(Signal::Ended(self.finish(ended, out)));
             }
             "discarded" | "refused" if !turn.confirmed => {

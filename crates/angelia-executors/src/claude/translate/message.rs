@@ -101,11 +101,7 @@ impl Translator {
             Content::Blocks(blocks) => blocks,
         };
         for (raw, block) in &blocks {
-            match (
-                block.kind.as_str(),
-                block.text.as_str(),
-                block.thinking.as_str(),
-            ) {
+            match (block.kind.as_str(), block.text.as_str(), block.thinking.as_str()) {
                 (Some("text"), Some(NO_CONTENT), _) if synthetic => {
                     native("assistant/synthetic", line, out);
                 }
@@ -168,9 +164,7 @@ impl Translator {
             return native_raw("assistant/tool_use", raw, out);
         }
         let input = block.input.unwrap_or(RawValue::NULL);
-        let plan = (parent.is_none())
-            .then(|| self.todo.call(name, id.as_str(), input))
-            .flatten();
+        let plan = (parent.is_none()).then(|| self.todo.call(name, id.as_str(), input)).flatten();
         let call = ToolCall {
             id,
             name: name.into(),
@@ -189,13 +183,7 @@ impl Translator {
         let Ok(parsed) = serde_json::from_str::<MessageLine<'_>>(line) else {
             return native("user", line, out);
         };
-        let content = Content::parse(
-            parsed
-                .message
-                .0
-                .as_ref()
-                .and_then(|message| message.content),
-        );
+        let content = Content::parse(parsed.message.0.as_ref().and_then(|message| message.content));
         if parsed.is_replay.get() == Some(true) {
             return self.replay(&parsed, &content, line, out);
         }
@@ -271,10 +259,7 @@ impl Translator {
 }
 
 fn is_interrupted(block: &Block<'_>) -> bool {
-    block
-        .text
-        .as_str()
-        .is_some_and(|text| text.starts_with(INTERRUPTED))
+    block.text.as_str().is_some_and(|text| text.starts_with(INTERRUPTED))
 }
 
 /// The text of a tool's result; what is no text is named.

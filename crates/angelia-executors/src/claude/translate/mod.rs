@@ -54,39 +54,18 @@ use super::{
 pub const SILENT: &[(&str, &str)] = &[
     ("control_response", "becomes `Signal::Answered`"),
     ("control_cancel_request", "becomes `Withdraw`"),
-    (
-        "command_lifecycle",
-        "of our own message: it is how we know whose lines follow",
-    ),
+    ("command_lifecycle", "of our own message: it is how we know whose lines follow"),
     ("keep_alive", "says nothing"),
     ("user/replay", "our own words come back"),
     ("user/interrupted", "the outcome says it"),
-    (
-        "system/init",
-        "only the first of a turn is news; the CLI repeats it",
-    ),
-    (
-        "system/status",
-        "`requesting`, and the end of a compaction that its boundary reports",
-    ),
-    (
-        "stream_event/message_start",
-        "carries nothing that the `assistant` line does not",
-    ),
+    ("system/init", "only the first of a turn is news; the CLI repeats it"),
+    ("system/status", "`requesting`, and the end of a compaction that its boundary reports"),
+    ("stream_event/message_start", "carries nothing that the `assistant` line does not"),
     ("stream_event/message_delta", "what the message has cost"),
     ("stream_event/message_stop", "what it abandons is withdrawn"),
-    (
-        "stream_event/content_block_start",
-        "carries nothing that the `assistant` line does not",
-    ),
-    (
-        "stream_event/content_block_delta",
-        "`input_json_delta`, `signature_delta`: in the block",
-    ),
-    (
-        "stream_event/content_block_stop",
-        "carries nothing that the `assistant` line does not",
-    ),
+    ("stream_event/content_block_start", "carries nothing that the `assistant` line does not"),
+    ("stream_event/content_block_delta", "`input_json_delta`, `signature_delta`: in the block"),
+    ("stream_event/content_block_stop", "carries nothing that the `assistant` line does not"),
     ("stream_event/ping", "says nothing"),
     ("assistant", "empty text"),
 ];
@@ -113,10 +92,7 @@ pub enum Signal {
     /// The turn is over by protocol.
     Ended(Ended),
     /// The CLI answers one of our control requests. `Ok(None)`: done, nothing to say.
-    Answered {
-        request_id: Box<str>,
-        result: Result<Option<RawJson>, String>,
-    },
+    Answered { request_id: Box<str>, result: Result<Option<RawJson>, String> },
     /// The CLI waits for an answer that is not an approval.
     Asked(ControlAsk),
     /// What the CLI tries again cannot succeed: it should be interrupted. Its turn then fails.
@@ -133,13 +109,19 @@ pub struct ControlAsk {
 #[derive(Clone, Debug)]
 pub enum Ask {
     /// JSON-RPC for an MCP server that we ourselves are; notifications want an answer too.
-    Mcp { server: Box<str>, message: RawJson },
+    Mcp {
+        server: Box<str>,
+        message: RawJson,
+    },
     Hook {
         callback_id: Box<str>,
         input: RawJson,
     },
     /// To be refused.
-    Unknown { subtype: Box<str>, request: RawJson },
+    Unknown {
+        subtype: Box<str>,
+        request: RawJson,
+    },
 }
 
 /// Whose turn the CLI is running.
@@ -350,12 +332,6 @@ fn garbage(line: &[u8], out: &mut Vec<Emitted>) {
     let kept = String::from_utf8_lossy(&line[..line.len().min(GARBAGE)]);
     if let Ok(raw) = serde_json::value::to_raw_value(&kept) {
         let name = "not_json".into();
-        event(
-            EventKind::Native {
-                name,
-                raw: raw.into(),
-            },
-            out,
-        );
+        event(EventKind::Native { name, raw: raw.into() }, out);
     }
 }

@@ -151,24 +151,11 @@ mod tests {
         call(&mut todo, "TaskCreate", "t2", r#"{"subject":"two"}"#);
         let detail = RawValue::from_string(r#"{"task":{"id":"9"}}"#.to_owned()).unwrap();
         todo.result("t2", Some(&detail));
-        let got = call(
-            &mut todo,
-            "TaskUpdate",
-            "t3",
-            r#"{"taskId":"9","status":"in_progress"}"#,
-        );
+        let got = call(&mut todo, "TaskUpdate", "t3", r#"{"taskId":"9","status":"in_progress"}"#);
         assert_eq!(got.as_deref(), Some("one:pending two:in_progress"));
-        let got = call(
-            &mut todo,
-            "TaskUpdate",
-            "t4",
-            r#"{"taskId":"1","status":"deleted"}"#,
-        );
+        let got = call(&mut todo, "TaskUpdate", "t4", r#"{"taskId":"1","status":"deleted"}"#);
         assert_eq!(got.as_deref(), Some("two:in_progress"));
-        assert_eq!(
-            call(&mut todo, "TaskUpdate", "t5", r#"{"taskId":"404"}"#),
-            None
-        );
+        assert_eq!(call(&mut todo, "TaskUpdate", "t5", r#"{"taskId":"404"}"#), None);
         assert_eq!(call(&mut todo, "Bash", "t6", "{}"), None);
     }
 }

@@ -61,10 +61,7 @@ impl Translator {
 
     /// The result of another message. If we took that turn for ours, it was not.
     fn not_ours(&mut self, line: &str, out: &mut Vec<Emitted>) {
-        if let Some(turn) = self
-            .turn
-            .as_mut()
-            .filter(|turn| !turn.confirmed && !turn.has_answer())
+        if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.confirmed && !turn.has_answer())
         {
             self.stream.keep(&mut Vec::new());
             turn.withdraw_all(out);
@@ -177,11 +174,8 @@ impl Translator {
                 reason: result.stop_reason.as_str().unwrap_or("end_turn").into(),
             };
         }
-        let without_failure = |status, reason: &str| Ended {
-            status,
-            text: None,
-            reason: reason.into(),
-        };
+        let without_failure =
+            |status, reason: &str| Ended { status, text: None, reason: reason.into() };
         match (subtype, terminal) {
             (_, Some("aborted_streaming" | "aborted_tools"))
                 if self.turn.as_ref().is_some_and(|turn| turn.in_vain) =>
@@ -250,20 +244,14 @@ fn is_bound(turn: &Turn, result: &ResultLine<'_>, uuids: &Uuids<'_>, running: Ru
     if turn.has_answer() || turn.folded {
         return running != Running::Foreign;
     }
-    let origin = result
-        .origin
-        .0
-        .as_ref()
-        .and_then(|origin| origin.kind.as_str());
+    let origin = result.origin.0.as_ref().and_then(|origin| origin.kind.as_str());
     running != Running::Foreign && origin != Some(TASK_NOTIFICATION)
 }
 
 fn text(result: &ResultLine<'_>) -> Option<Arc<str>> {
     // Where a schema was asked for, its JSON is the answer.
     let structured = result.structured_output.map(|raw| raw.get().trim());
-    let text = structured
-        .filter(|raw| *raw != "null")
-        .or(result.result.as_str());
+    let text = structured.filter(|raw| *raw != "null").or(result.result.as_str());
     text.filter(|text| !text.is_empty()).map(Into::into)
 }
 
@@ -287,8 +275,5 @@ fn follow_up(mut answer: Ended, follow_up: Ended, out: &mut Vec<Emitted>) -> End
 fn no_conversation(words: &str) -> Ended {
     let failure = Failure::new(FailureKind::Invalid, words)
         .with_hint("the agent's own transcript is gone; start a new session");
-    Ended {
-        reason: "no_conversation".into(),
-        ..Ended::failed(failure)
-    }
+    Ended { reason: "no_conversation".into(), ..Ended::failed(failure) }
 }

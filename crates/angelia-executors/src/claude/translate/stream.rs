@@ -55,12 +55,7 @@ impl Stream {
     /// Another message begins: what the last one left unsettled was never finished.
     fn start(&mut self, message: Option<&str>, turn: &mut Turn, out: &mut Vec<Emitted>) {
         for slot in self.slots.drain(..) {
-            if let Slotted::Text {
-                block: Some(block),
-                settled: false,
-                ..
-            } = slot.content
-            {
+            if let Slotted::Text { block: Some(block), settled: false, .. } = slot.content {
                 turn.withdraw(block, out);
             }
         }
@@ -98,12 +93,7 @@ impl Stream {
     }
 
     fn push_text(&mut self, index: Option<u32>, channel: TextChannel) -> &mut Slot {
-        let content = Slotted::Text {
-            channel,
-            block: None,
-            text: String::new(),
-            settled: false,
-        };
+        let content = Slotted::Text { channel, block: None, text: String::new(), settled: false };
         self.slots.push_mut(Slot { index, content })
     }
 
@@ -125,22 +115,12 @@ impl Stream {
             Some(at) => &mut self.slots[at],
             None => self.push_text(Some(index), channel),
         };
-        let Slotted::Text {
-            channel,
-            block,
-            text,
-            ..
-        } = &mut slot.content
-        else {
+        let Slotted::Text { channel, block, text, .. } = &mut slot.content else {
             return;
         };
         text.push_str(delta);
         let block = *block.get_or_insert_with(|| turn.new_block(*channel));
-        let kind = EventKind::Delta {
-            block,
-            channel: *channel,
-            text: delta.into(),
-        };
+        let kind = EventKind::Delta { block, channel: *channel, text: delta.into() };
         event(kind, out);
     }
 
@@ -189,10 +169,7 @@ impl Stream {
         let known = |slot: &Slot| matches!(&slot.content, Slotted::Tool(its) if its == id);
         if !self.slots.iter().any(known) {
             let content = Slotted::Tool(id.clone());
-            self.slots.push(Slot {
-                index: None,
-                content,
-            });
+            self.slots.push(Slot { index: None, content });
         }
     }
 
@@ -226,12 +203,8 @@ impl Stream {
     /// The turn breaks off: what was shown stays, and becomes whole blocks.
     pub(super) fn keep(&mut self, out: &mut Vec<Emitted>) {
         for slot in self.slots.drain(..) {
-            if let Slotted::Text {
-                channel,
-                block: Some(block),
-                text,
-                settled: false,
-            } = slot.content
+            if let Slotted::Text { channel, block: Some(block), text, settled: false } =
+                slot.content
             {
                 emit_block(block, channel, text.into(), out);
             }
@@ -324,9 +297,7 @@ impl Translator {
                 }
             }
             "content_block_start" => {
-                let block = parsed
-                    .content_block
-                    .map(|raw| serde_json::from_str(raw.get()));
+                let block = parsed.content_block.map(|raw| serde_json::from_str(raw.get()));
                 let Some(Ok(block)) = block else { return };
                 self.open_slot(parsed.index, &block);
             }

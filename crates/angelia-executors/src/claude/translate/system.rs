@@ -133,12 +133,7 @@ impl Translator {
                 self.see_named(&parsed.uuids(), out);
             }
             (Some("compacting"), _) => {
-                notice(
-                    Level::Info,
-                    "compacting",
-                    "the agent shortens its history",
-                    out,
-                );
+                notice(Level::Info, "compacting", "the agent shortens its history", out);
                 if let Some(turn) = self.ours() {
                     turn.set_activity(Activity::Compacting, out);
                 }
@@ -164,11 +159,7 @@ impl Translator {
         let mut text = "the model's API failed".to_owned();
         let reason = [
             parsed.error_status.get().map(|status| status.to_string()),
-            parsed
-                .error
-                .as_str()
-                .filter(|error| *error != "unknown")
-                .map(str::to_owned),
+            parsed.error.as_str().filter(|error| *error != "unknown").map(str::to_owned),
         ];
         let reason: Vec<String> = reason.into_iter().flatten().collect();
         if !reason.is_empty() {
@@ -201,10 +192,7 @@ impl Translator {
         let Some(info) = parsed.and_then(|parsed| parsed.rate_limit_info.0) else {
             return native("rate_limit_event", line, out);
         };
-        let resets_at = info
-            .resets_at
-            .get()
-            .and_then(|at| Timestamp::from_second(at).ok());
+        let resets_at = info.resets_at.get().and_then(|at| Timestamp::from_second(at).ok());
         let rejected = match info.status.as_str() {
             Some("rejected") => true,
             Some("allowed_warning") => false,
@@ -247,10 +235,7 @@ fn say(subtype: &str, parsed: &System<'_>, out: &mut Vec<Emitted>) {
         }
         "permission_denied" => {
             let tool = parsed.tool_name.as_str().unwrap_or("a tool");
-            (
-                Level::Warning,
-                format!("{tool} was declined by the agent's own rules"),
-            )
+            (Level::Warning, format!("{tool} was declined by the agent's own rules"))
         }
         _ => (Level::Info, "a message without words".to_owned()),
     };

@@ -204,21 +204,10 @@ pub(super) fn emit_block(
     text: Arc<str>,
     out: &mut Vec<Emitted>,
 ) {
-    event(
-        EventKind::Block {
-            block,
-            channel,
-            text,
-        },
-        out,
-    );
+    event(EventKind::Block { block, channel, text }, out);
 }
 
 fn unfinished(id: ToolId, output: &str, out: &mut Vec<Emitted>) {
-    let result = ToolResult {
-        id,
-        ok: false,
-        output: output.into(),
-    };
+    let result = ToolResult { id, ok: false, output: output.into() };
     event(EventKind::ToolResult(result), out);
 }

@@ -75,12 +75,8 @@ fn options(property: &Property<'_>) -> Vec<QuestionOption> {
         label: label.into(),
         description: description.into(),
     };
-    let titled = |one: &Const<'_>| {
-        Some(option(
-            one.value.as_str()?,
-            one.title.as_str().unwrap_or(""),
-        ))
-    };
+    let titled =
+        |one: &Const<'_>| Some(option(one.value.as_str()?, one.title.as_str().unwrap_or("")));
     let items = property.items.0.as_ref();
     let plain = [Some(&property.options), items.map(|items| &items.options)];
     let with_titles = [Some(&property.one_of), items.map(|items| &items.any_of)];
@@ -103,9 +99,7 @@ fn options(property: &Property<'_>) -> Vec<QuestionOption> {
 pub(super) fn content(fields: &[Field], answers: &[Answer]) -> Option<Map<String, Value>> {
     let mut content = Map::new();
     for field in fields {
-        let given = answers
-            .iter()
-            .find(|given| given.question == field.question);
+        let given = answers.iter().find(|given| given.question == field.question);
         match given {
             Some(given) => {
                 content.insert(field.name.to_string(), field.kind.value(&given.answer));

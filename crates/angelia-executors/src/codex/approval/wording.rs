@@ -92,17 +92,12 @@ impl Asker<'_> {
         known: (Option<&str>, Option<&str>),
     ) -> Option<ApprovalRequest> {
         let command = params.command.as_str().or(known.0);
-        let command = command
-            .map(shell::script)
-            .filter(|text| !text.trim().is_empty());
+        let command = command.map(shell::script).filter(|text| !text.trim().is_empty());
         let cwd = params.cwd.as_str().or(known.1);
         let reason = params.reason.as_str();
         let mut lines = Lines(String::new());
         lines.line("", command.as_deref().unwrap_or_default());
-        if let Some(more) = params
-            .additional_permissions
-            .filter(|raw| raw.get() != "null")
-        {
+        if let Some(more) = params.additional_permissions.filter(|raw| raw.get() != "null") {
             lines.line("also gets: ", &cut(more.get(), INPUT));
         }
         if let Some(network) = &params.network_approval_context.0 {
@@ -161,10 +156,7 @@ impl Asker<'_> {
     /// session means exactly these.
     fn subject(&self, request: &ApprovalRequest, paths: &[&str]) -> Option<Arc<str>> {
         let answer = |subject: Option<Arc<str>>| {
-            let probe = ApprovalRequest {
-                subject,
-                ..request.clone()
-            };
+            let probe = ApprovalRequest { subject, ..request.clone() };
             self.permissions.answer(&probe, self.cwd)
         };
         if let [one] = paths {
@@ -188,11 +180,7 @@ impl Asker<'_> {
     pub(crate) fn permissions(&self, params: &AskParams<'_>, wanted: &RawValue) -> ApprovalRequest {
         let parsed: Wanted<'_> = serde_json::from_str(wanted.get()).unwrap_or_default();
         let mut all = Vec::new();
-        let network = parsed
-            .network
-            .0
-            .as_ref()
-            .and_then(|network| network.enabled.get());
+        let network = parsed.network.0.as_ref().and_then(|network| network.enabled.get());
         if network == Some(true) {
             all.push("network".to_owned());
         }
@@ -204,10 +192,7 @@ impl Asker<'_> {
             told("write", files.write.0.as_deref().unwrap_or_default());
             for entry in files.entries.0.iter().flatten() {
                 let path = entry.path.map_or("anything", RawValue::get);
-                all.push(format!(
-                    "{} {path}",
-                    entry.access.as_str().unwrap_or("access")
-                ));
+                all.push(format!("{} {path}", entry.access.as_str().unwrap_or("access")));
             }
         }
         let mut lines = Lines(String::new());
@@ -218,19 +203,13 @@ impl Asker<'_> {
         self.tail(&mut lines, params.cwd.as_str(), params.reason.as_str());
         let title = match &*all {
             [] => "wider permissions".to_owned(),
-            [first, ..] => format!(
-                "wider permissions: {first}{}",
-                if all.len() > 1 { " …" } else { "" }
-            ),
+            [first, ..] => {
+                format!("wider permissions: {first}{}", if all.len() > 1 { " …" } else { "" })
+            }
         };
         let input = keyed("permissions", wanted);
-        let mut request = self.request(
-            "request_permissions",
-            ToolClass::Other,
-            &title,
-            lines,
-            input,
-        );
+        let mut request =
+            self.request("request_permissions", ToolClass::Other, &title, lines, input);
         request.subject = Some(wanted.get().into());
         request
     }
@@ -324,11 +303,7 @@ fn spell(questions: &[Question]) -> String {
     for question in questions {
         let _infallible = writeln!(text, "{}", question.text);
         for option in &question.options {
-            let colon = if option.description.is_empty() {
-                ""
-            } else {
-                ": "
-            };
+            let colon = if option.description.is_empty() { "" } else { ": " };
             let _infallible = writeln!(text, "- {}{colon}{}", option.label, option.description);
         }
     }

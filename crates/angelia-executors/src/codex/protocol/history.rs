@@ -24,11 +24,7 @@ pub fn items(history: &[Message]) -> Vec<Value> {
                         "arguments": input.get(),
                     }));
                 }
-                Part::ToolResult {
-                    id,
-                    ok,
-                    content: output,
-                } => {
+                Part::ToolResult { id, ok, content: output } => {
                     flush(message.role, &mut content, &mut items);
                     items.push(json!({
                         "type": "function_call_output",
@@ -70,9 +66,7 @@ fn said(role: Role, content: &Content) -> Value {
 }
 
 fn tool_output(ok: bool, content: &[Content]) -> Value {
-    let has_picture = content
-        .iter()
-        .any(|one| matches!(one, Content::Image { .. }));
+    let has_picture = content.iter().any(|one| matches!(one, Content::Image { .. }));
     if has_picture {
         return content.iter().map(|one| said(Role::User, one)).collect();
     }
@@ -98,17 +92,11 @@ mod tests {
     fn roles_and_calls_stay_what_they_were() {
         let input = RawValue::from_string(r#"{"b":1,"a":2}"#.to_owned()).unwrap();
         let history = [
-            Message {
-                role: Role::User,
-                parts: vec![Part::Content(Content::text("hi"))],
-            },
+            Message { role: Role::User, parts: vec![Part::Content(Content::text("hi"))] },
             Message {
                 role: Role::Assistant,
                 parts: vec![
-                    Part::Thinking {
-                        text: "hm".into(),
-                        signature: None,
-                    },
+                    Part::Thinking { text: "hm".into(), signature: None },
                     Part::Content(Content::text("I look.")),
                     Part::ToolUse {
                         id: ToolId::new("c1"),
@@ -120,11 +108,7 @@ mod tests {
             Message {
                 role: Role::User,
                 parts: vec![
-                    Part::ToolResult {
-                        id: ToolId::new("c1"),
-                        ok: false,
-                        content: Vec::new(),
-                    },
+                    Part::ToolResult { id: ToolId::new("c1"), ok: false, content: Vec::new() },
                     Part::Content(Content::text("and?")),
                 ],
             },

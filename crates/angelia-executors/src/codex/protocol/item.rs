@@ -175,6 +175,5 @@ pub(crate) struct ChangeKind<'a> {
 }
 
 pub(crate) fn changes(raw: Option<&RawValue>) -> Vec<Change<'_>> {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .unwrap_or_default()
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }

@@ -44,10 +44,7 @@ pub struct RpcError {
 
 impl From<ErrorObject<'_>> for RpcError {
     fn from(error: ErrorObject<'_>) -> Self {
-        Self {
-            code: error.code,
-            message: error.message.into_owned(),
-        }
+        Self { code: error.code, message: error.message.into_owned() }
     }
 }
 
@@ -87,10 +84,9 @@ impl<'a> Message<'a> {
                 method,
                 params: params.unwrap_or(RawValue::NULL),
             },
-            Incoming::Notification { method, params } => Self::Notification {
-                method,
-                params: params.unwrap_or(RawValue::NULL),
-            },
+            Incoming::Notification { method, params } => {
+                Self::Notification { method, params: params.unwrap_or(RawValue::NULL) }
+            }
             Incoming::Response { id, result } => {
                 let Some(id) = id.as_ref().and_then(ours) else {
                     return unknown();
@@ -144,13 +140,8 @@ impl<'a> Route<'a> {
             Some(thread) => (thread.id.0, thread.parent_thread_id.0),
             None => (None, None),
         };
-        let thread = (params.thread_id.0)
-            .or(params.conversation_id.0)
-            .or(of_thread);
-        Self {
-            thread: thread.map(|text| text.0),
-            parent: parent.map(|text| text.0),
-        }
+        let thread = (params.thread_id.0).or(params.conversation_id.0).or(of_thread);
+        Self { thread: thread.map(|text| text.0), parent: parent.map(|text| text.0) }
     }
 }
 
@@ -165,12 +156,7 @@ mod tests {
         assert!(parse(r#"{"id":7,"error":{"code":-1,"message":"m"}}"#).contains("code: -1"));
         assert!(parse(r#"{"id":0,"method":"a/b","params":{}}"#).contains("Request"));
         assert!(parse(r#"{"method":"a/b","emittedAtMs":1}"#).contains("Notification"));
-        for odd in [
-            "{}",
-            "[1]",
-            r#"{"id":"x","result":1}"#,
-            r#"{"method":[],"id":{}}"#,
-        ] {
+        for odd in ["{}", "[1]", r#"{"id":"x","result":1}"#, r#"{"method":[],"id":{}}"#] {
             assert!(parse(odd).contains("Unknown"), "{odd}");
         }
         assert_eq!(parse("{"), "None");

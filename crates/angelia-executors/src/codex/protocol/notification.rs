@@ -105,10 +105,7 @@ impl ErrorInfo {
             return Self::default();
         };
         if let Ok(name) = serde_json::from_str::<Text<'_>>(raw) {
-            return Self {
-                name: Some((*name).into()),
-                status: None,
-            };
+            return Self { name: Some((*name).into()), status: None };
         }
         let object: std::collections::BTreeMap<String, Soft<Detail>> =
             serde_json::from_str(raw).unwrap_or_default();
@@ -275,14 +272,8 @@ mod tests {
         };
         assert_eq!(of(r#""other""#), ("other".to_owned(), None));
         let disconnected = r#"{"responseStreamDisconnected":{"httpStatusCode":401}}"#;
-        assert_eq!(
-            of(disconnected),
-            ("responseStreamDisconnected".to_owned(), Some(401))
-        );
-        assert_eq!(
-            of(r#"{"new":{"httpStatusCode":null}}"#),
-            ("new".to_owned(), None)
-        );
+        assert_eq!(of(disconnected), ("responseStreamDisconnected".to_owned(), Some(401)));
+        assert_eq!(of(r#"{"new":{"httpStatusCode":null}}"#), ("new".to_owned(), None));
         assert_eq!(of(r#"{"new":7}"#), ("new".to_owned(), None));
         assert_eq!(of("[]"), (String::new(), None));
     }

@@ -135,9 +135,7 @@ pub fn login(result: &RawValue) -> Login {
     };
     let kind = (body.account.0.as_ref()).map(|account| account.kind.as_str());
     match (kind, body.requires_openai_auth.get()) {
-        (Some(kind), _) => Login::In {
-            lane: kind.map(lane),
-        },
+        (Some(kind), _) => Login::In { lane: kind.map(lane) },
         (None, Some(true)) => Login::Out,
         (None, Some(false)) => Login::NotNeeded,
         (None, None) => Login::Unknown,
@@ -231,23 +229,12 @@ mod tests {
 
     #[test]
     fn logins_are_read_as_far_as_they_say_something() {
-        let lane = |lane: &str| Login::In {
-            lane: Some(lane.into()),
-        };
+        let lane = |lane: &str| Login::In { lane: Some(lane.into()) };
         let cases = [
             (r#"{"account":null,"requiresOpenaiAuth":true}"#, Login::Out),
-            (
-                r#"{"account":null,"requiresOpenaiAuth":false}"#,
-                Login::NotNeeded,
-            ),
-            (
-                r#"{"account":{"type":"apiKey"},"requiresOpenaiAuth":true}"#,
-                lane("api_key"),
-            ),
-            (
-                r#"{"account":{"type":"chatgpt","email":"e"}}"#,
-                lane("subscription"),
-            ),
+            (r#"{"account":null,"requiresOpenaiAuth":false}"#, Login::NotNeeded),
+            (r#"{"account":{"type":"apiKey"},"requiresOpenaiAuth":true}"#, lane("api_key")),
+            (r#"{"account":{"type":"chatgpt","email":"e"}}"#, lane("subscription")),
             (r#"{"account":{"type":"gcp"}}"#, lane("gcp")),
             ("{}", Login::Unknown),
             ("7", Login::Unknown),
@@ -260,14 +247,8 @@ mod tests {
     #[test]
     fn a_broken_configuration_is_fatal_and_nothing_else_is() {
         let fatal = |json| ConfigWarning::of(&raw(json)).map(|warning| warning.is_fatal());
-        assert_eq!(
-            fatal(r#"{"summary":"Invalid configuration; using defaults."}"#),
-            Some(true)
-        );
-        assert_eq!(
-            fatal(r#"{"summary":"Codex could not find bubblewrap on PATH."}"#),
-            Some(false)
-        );
+        assert_eq!(fatal(r#"{"summary":"Invalid configuration; using defaults."}"#), Some(true));
+        assert_eq!(fatal(r#"{"summary":"Codex could not find bubblewrap on PATH."}"#), Some(false));
         assert_eq!(fatal("{}"), None);
     }
 

@@ -261,9 +261,9 @@ pub fn user_input(content: &[Content]) -> Vec<UserInput<'_>> {
     (content.iter())
         .map(|content| match content {
             Content::Text(text) => UserInput::Text { text },
-            Content::Image { media_type, data } => UserInput::Image {
-                url: data_url(media_type, data),
-            },
+            Content::Image { media_type, data } => {
+                UserInput::Image { url: data_url(media_type, data) }
+            }
         })
         .collect()
 }
@@ -281,11 +281,7 @@ pub fn request<C: Call>(id: u64, call: &C) -> Vec<u8> {
         id: u64,
         params: &'a C,
     }
-    line(&Line {
-        method: C::METHOD,
-        id,
-        params: call,
-    })
+    line(&Line { method: C::METHOD, id, params: call })
 }
 
 /// The only notification of ours, behind the answer to `initialize`.
@@ -358,10 +354,7 @@ mod tests {
     fn words_and_pictures_are_spelled_as_input() {
         let content = [
             Content::text("a\nb"),
-            Content::Image {
-                media_type: "image/png".into(),
-                data: (*b"x").into(),
-            },
+            Content::Image { media_type: "image/png".into(), data: (*b"x").into() },
         ];
         let turn = TurnStart {
             thread_id: "t",
@@ -384,14 +377,10 @@ mod tests {
         let tool = CallerTool {
             name: "look".into(),
             description: "d".into(),
-            input_schema: RawValue::from_string(r#"{"z":1,"a":2}"#.to_owned())
-                .unwrap()
-                .into(),
+            input_schema: RawValue::from_string(r#"{"z":1,"a":2}"#.to_owned()).unwrap().into(),
         };
-        let start = ThreadStart {
-            dynamic_tools: vec![DynamicTool::from(&tool)],
-            ..ThreadStart::default()
-        };
+        let start =
+            ThreadStart { dynamic_tools: vec![DynamicTool::from(&tool)], ..ThreadStart::default() };
         let line = String::from_utf8(request(1, &start)).unwrap();
         assert!(line.contains(r#""inputSchema":{"z":1,"a":2}"#), "{line}");
         assert!(line.contains(r#""type":"function""#), "{line}");

@@ -55,10 +55,7 @@ pub const REQUESTS: &[&str] = &[
 /// Fields by the definition that has them.
 const FIELDS: &[(&str, &[&str])] = &[
     ("InitializeParams", &["clientInfo", "capabilities"]),
-    (
-        "InitializeCapabilities",
-        &["experimentalApi", "optOutNotificationMethods"],
-    ),
+    ("InitializeCapabilities", &["experimentalApi", "optOutNotificationMethods"]),
     (
         "ThreadStartParams",
         &[
@@ -75,76 +72,34 @@ const FIELDS: &[(&str, &[&str])] = &[
     ),
     (
         "ThreadResumeParams",
-        &[
-            "threadId",
-            "excludeTurns",
-            "cwd",
-            "model",
-            "approvalPolicy",
-            "config",
-        ],
+        &["threadId", "excludeTurns", "cwd", "model", "approvalPolicy", "config"],
     ),
-    (
-        "ThreadForkParams",
-        &[
-            "threadId",
-            "excludeTurns",
-            "cwd",
-            "model",
-            "approvalPolicy",
-            "config",
-        ],
-    ),
+    ("ThreadForkParams", &["threadId", "excludeTurns", "cwd", "model", "approvalPolicy", "config"]),
     ("ThreadStartResponse", &["thread", "model", "modelProvider"]),
-    (
-        "Thread",
-        &["id", "parentThreadId", "model", "modelProvider"],
-    ),
+    ("Thread", &["id", "parentThreadId", "model", "modelProvider"]),
     ("ThreadInjectItemsParams", &["threadId", "items"]),
     ("ThreadUnsubscribeParams", &["threadId"]),
     ("ThreadArchiveParams", &["threadId"]),
     ("ThreadDeleteParams", &["threadId"]),
     (
         "TurnStartParams",
-        &[
-            "threadId",
-            "input",
-            "clientUserMessageId",
-            "model",
-            "effort",
-            "outputSchema",
-        ],
+        &["threadId", "input", "clientUserMessageId", "model", "effort", "outputSchema"],
     ),
-    (
-        "TurnSteerParams",
-        &["threadId", "expectedTurnId", "input", "clientUserMessageId"],
-    ),
+    ("TurnSteerParams", &["threadId", "expectedTurnId", "input", "clientUserMessageId"]),
     ("TurnInterruptParams", &["threadId", "turnId"]),
     ("GetAccountParams", &["refreshToken"]),
     ("GetAccountResponse", &["account", "requiresOpenaiAuth"]),
     ("Turn", &["id", "status", "error", "items", "completedAt"]),
-    (
-        "TurnError",
-        &["message", "codexErrorInfo", "additionalDetails"],
-    ),
-    (
-        "ErrorNotification",
-        &["threadId", "turnId", "error", "willRetry"],
-    ),
+    ("TurnError", &["message", "codexErrorInfo", "additionalDetails"]),
+    ("ErrorNotification", &["threadId", "turnId", "error", "willRetry"]),
     ("ItemStartedNotification", &["threadId", "turnId", "item"]),
     ("ItemCompletedNotification", &["threadId", "turnId", "item"]),
-    (
-        "AgentMessageDeltaNotification",
-        &["threadId", "turnId", "itemId", "delta"],
-    ),
+    ("AgentMessageDeltaNotification", &["threadId", "turnId", "itemId", "delta"]),
     (
         "ReasoningSummaryTextDeltaNotification",
         &["threadId", "turnId", "itemId", "delta", "summaryIndex"],
     ),
-    (
-        "ReasoningTextDeltaNotification",
-        &["threadId", "turnId", "itemId", "delta", "contentIndex"],
-    ),
+    ("ReasoningTextDeltaNotification", &["threadId", "turnId", "itemId", "delta", "contentIndex"]),
     ("ThreadTokenUsage", &["total", "last", "modelContextWindow"]),
     (
         "TokenUsageBreakdown",
@@ -156,18 +111,12 @@ const FIELDS: &[(&str, &[&str])] = &[
             "outputTokens",
         ],
     ),
-    (
-        "RateLimitSnapshot",
-        &["primary", "secondary", "planType", "rateLimitReachedType"],
-    ),
+    ("RateLimitSnapshot", &["primary", "secondary", "planType", "rateLimitReachedType"]),
     ("RateLimitWindow", &["usedPercent", "resetsAt"]),
     ("TurnPlanStep", &["step", "status"]),
     ("FileUpdateChange", &["path", "kind", "diff"]),
     ("ConfigWarningNotification", &["summary", "details", "path"]),
-    (
-        "ServerRequestResolvedNotification",
-        &["threadId", "requestId"],
-    ),
+    ("ServerRequestResolvedNotification", &["threadId", "requestId"]),
     (
         "CommandExecutionRequestApprovalParams",
         &[
@@ -181,37 +130,15 @@ const FIELDS: &[(&str, &[&str])] = &[
             "networkApprovalContext",
         ],
     ),
-    (
-        "FileChangeRequestApprovalParams",
-        &["threadId", "turnId", "itemId", "reason", "grantRoot"],
-    ),
+    ("FileChangeRequestApprovalParams", &["threadId", "turnId", "itemId", "reason", "grantRoot"]),
     (
         "PermissionsRequestApprovalParams",
-        &[
-            "threadId",
-            "turnId",
-            "itemId",
-            "cwd",
-            "reason",
-            "permissions",
-        ],
+        &["threadId", "turnId", "itemId", "cwd", "reason", "permissions"],
     ),
-    (
-        "ToolRequestUserInputParams",
-        &["threadId", "turnId", "questions"],
-    ),
-    (
-        "ToolRequestUserInputQuestion",
-        &["id", "header", "question", "options"],
-    ),
-    (
-        "McpServerElicitationRequestParams",
-        &["serverName", "threadId", "turnId"],
-    ),
-    (
-        "DynamicToolCallParams",
-        &["threadId", "turnId", "callId", "tool", "arguments"],
-    ),
+    ("ToolRequestUserInputParams", &["threadId", "turnId", "questions"]),
+    ("ToolRequestUserInputQuestion", &["id", "header", "question", "options"]),
+    ("McpServerElicitationRequestParams", &["serverName", "threadId", "turnId"]),
+    ("DynamicToolCallParams", &["threadId", "turnId", "callId", "tool", "arguments"]),
 ];
 
 /// Fields that exist only with `experimentalApi`.
@@ -221,10 +148,7 @@ const EXPERIMENTAL_FIELDS: &[(&str, &[&str])] = &[
     ("ThreadForkParams", &["permissions"]),
     ("ThreadStartResponse", &["activePermissionProfile"]),
     ("ThreadBackgroundTerminalsCleanParams", &["threadId"]),
-    (
-        "CommandExecutionRequestApprovalParams",
-        &["additionalPermissions"],
-    ),
+    ("CommandExecutionRequestApprovalParams", &["additionalPermissions"]),
 ];
 
 /// Fields of items, by their type.
@@ -233,52 +157,15 @@ const ITEMS: &[(&str, &[&str])] = &[
     ("agentMessage", &["id", "text", "phase", "delivery"]),
     ("plan", &["id", "text"]),
     ("reasoning", &["id", "summary", "content"]),
-    (
-        "commandExecution",
-        &[
-            "id",
-            "command",
-            "cwd",
-            "status",
-            "aggregatedOutput",
-            "exitCode",
-        ],
-    ),
+    ("commandExecution", &["id", "command", "cwd", "status", "aggregatedOutput", "exitCode"]),
     ("fileChange", &["id", "changes", "status"]),
-    (
-        "mcpToolCall",
-        &[
-            "id",
-            "server",
-            "tool",
-            "arguments",
-            "status",
-            "result",
-            "error",
-        ],
-    ),
-    (
-        "dynamicToolCall",
-        &[
-            "id",
-            "tool",
-            "arguments",
-            "status",
-            "contentItems",
-            "success",
-        ],
-    ),
-    (
-        "collabAgentToolCall",
-        &["id", "tool", "prompt", "receiverThreadIds", "status"],
-    ),
+    ("mcpToolCall", &["id", "server", "tool", "arguments", "status", "result", "error"]),
+    ("dynamicToolCall", &["id", "tool", "arguments", "status", "contentItems", "success"]),
+    ("collabAgentToolCall", &["id", "tool", "prompt", "receiverThreadIds", "status"]),
     ("subAgentActivity", &["id", "agentThreadId"]),
     ("webSearch", &["id", "query", "action"]),
     ("imageView", &["id", "path"]),
-    (
-        "imageGeneration",
-        &["id", "status", "revisedPrompt", "savedPath"],
-    ),
+    ("imageGeneration", &["id", "status", "revisedPrompt", "savedPath"]),
     ("sleep", &["id", "durationMs"]),
     ("exitedReviewMode", &["id", "review"]),
     ("contextCompaction", &["id"]),
@@ -287,17 +174,11 @@ const ITEMS: &[(&str, &[&str])] = &[
 /// Words that decide something.
 const WORDS: &[(&str, &[&str])] = &[
     ("TurnStatus", &["completed", "interrupted", "failed"]),
-    (
-        "CommandExecutionStatus",
-        &["completed", "failed", "declined"],
-    ),
+    ("CommandExecutionStatus", &["completed", "failed", "declined"]),
     ("PatchApplyStatus", &["completed", "failed", "declined"]),
     ("McpToolCallStatus", &["completed", "failed"]),
     ("PatchChangeKind", &["add", "delete", "update"]),
-    (
-        "TurnPlanStepStatus",
-        &["pending", "inProgress", "completed"],
-    ),
+    ("TurnPlanStepStatus", &["pending", "inProgress", "completed"]),
     ("MessagePhase", &["commentary", "final_answer"]),
     ("AgentMessageDelivery", &["async"]),
     ("AskForApproval", &["untrusted", "on-request", "never"]),
@@ -350,10 +231,7 @@ pub fn missing(bundle: &Value, requests: &Value, experimental: bool) -> Vec<Stri
     }
     let asked = methods(requests);
     for method in REQUESTS {
-        want(
-            asked.contains(method),
-            format!("request of the server {method}"),
-        );
+        want(asked.contains(method), format!("request of the server {method}"));
     }
     let definition = |name: &str| {
         let of = |schema: &Value| schema["definitions"].get(name).cloned();
@@ -370,9 +248,7 @@ pub fn missing(bundle: &Value, requests: &Value, experimental: bool) -> Vec<Stri
     let items = definition("ThreadItem");
     for (kind, fields) in ITEMS {
         let all = items["oneOf"].as_array().into_iter().flatten();
-        let found = all
-            .clone()
-            .find(|one| one["properties"]["type"]["enum"][0] == *kind);
+        let found = all.clone().find(|one| one["properties"]["type"]["enum"][0] == *kind);
         for field in *fields {
             let there = found.is_some_and(|one| one["properties"].get(field).is_some());
             want(there, format!("item {kind}.{field}"));
@@ -390,8 +266,7 @@ pub fn missing(bundle: &Value, requests: &Value, experimental: bool) -> Vec<Stri
 
 fn methods(schema: &Value) -> BTreeSet<&str> {
     let all = schema["oneOf"].as_array().into_iter().flatten();
-    all.filter_map(|one| one["properties"]["method"]["enum"][0].as_str())
-        .collect()
+    all.filter_map(|one| one["properties"]["method"]["enum"][0].as_str()).collect()
 }
 
 /// Every value and every key that a definition lists.

@@ -99,11 +99,7 @@ impl Actor {
             } else if condemned || unused_since.elapsed() > LINGER {
                 return End::Close(GRACE);
             }
-            let Link {
-                input,
-                output,
-                child,
-            } = &mut self.link;
+            let Link { input, output, child } = &mut self.link;
             let has_more = input.has_more();
             // Reading comes last, so that a flood of output cannot drown the rest.
             tokio::select! {
@@ -141,12 +137,7 @@ impl Actor {
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Call {
-                id,
-                line,
-                answer,
-                subscriber,
-            } => {
+            Command::Call { id, line, answer, subscriber } => {
                 let waiting = Waiting { answer, subscriber };
                 self.calls.insert(id, waiting);
                 self.link.input.push(line);
@@ -218,10 +209,7 @@ impl Actor {
         for Abandoned { thread, turn } in threads {
             tracing::debug!(%thread, "nobody listens to a thread any more");
             if let Some(turn) = &turn {
-                self.tell(&TurnInterrupt {
-                    thread_id: &thread,
-                    turn_id: turn,
-                });
+                self.tell(&TurnInterrupt { thread_id: &thread, turn_id: turn });
             }
             self.tell(&CleanTerminals { thread_id: &thread });
             self.tell(&Unsubscribe { thread_id: &thread });

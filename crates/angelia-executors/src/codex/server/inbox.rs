@@ -30,7 +30,9 @@ pub(in super::super) enum Said {
         params: Box<RawValue>,
     },
     /// A line over the limit.
-    TooLong { bytes: usize },
+    TooLong {
+        bytes: usize,
+    },
 }
 
 impl Said {
@@ -67,16 +69,7 @@ pub(super) fn new() -> (Sender, Inbox) {
     let (sender, receiver) = mpsc::channel(MESSAGES);
     let bytes = Arc::new(AtomicUsize::new(0));
     let held = Arc::clone(&bytes);
-    (
-        Sender {
-            messages: sender,
-            bytes,
-        },
-        Inbox {
-            messages: receiver,
-            bytes: held,
-        },
-    )
+    (Sender { messages: sender, bytes }, Inbox { messages: receiver, bytes: held })
 }
 
 impl Sender {
@@ -130,19 +123,14 @@ mod tests {
 
     fn said(bytes: usize) -> Said {
         let json = format!("\"{}\"", "x".repeat(bytes));
-        Said::Notification {
-            method: "m".into(),
-            params: RawValue::from_string(json).unwrap(),
-        }
+        Said::Notification { method: "m".into(), params: RawValue::from_string(json).unwrap() }
     }
 
     #[tokio::test]
     async fn what_is_not_read_is_bounded() {
         let (sender, mut inbox) = new();
         let piece = BYTES / 4;
-        let taken = (0..10)
-            .take_while(|_| sender.send(said(piece)).is_ok())
-            .count();
+        let taken = (0..10).take_while(|_| sender.send(said(piece)).is_ok()).count();
         assert!((4..=5).contains(&taken), "{taken}");
         assert_eq!(sender.send(said(0)), Err(NotTaken::Full));
         let mut batch = Vec::new();
@@ -151,9 +139,7 @@ mod tests {
         assert_eq!(sender.send(said(piece)), Ok(()), "there is room again");
 
         let (sender, inbox) = new();
-        let taken = (0..2 * MESSAGES)
-            .take_while(|_| sender.send(said(0)).is_ok())
-            .count();
+        let taken = (0..2 * MESSAGES).take_while(|_| sender.send(said(0)).is_ok()).count();
         assert_eq!(taken, MESSAGES);
         drop(inbox);
         assert!(sender.is_gone());

@@ -161,12 +161,7 @@ impl Server {
     ) -> oneshot::Receiver<Answered> {
         let id = self.shared.ids.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
-        let command = Command::Call {
-            id,
-            line: outgoing::request(id, call),
-            answer,
-            subscriber,
-        };
+        let command = Command::Call { id, line: outgoing::request(id, call), answer, subscriber };
         // Where it has ended, the answer's sender is dropped with the command.
         let _ended = self.shared.commands.send(command).await;
         receiver

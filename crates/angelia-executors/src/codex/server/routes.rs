@@ -53,27 +53,18 @@ impl Routes {
     pub(super) fn remove(&mut self, thread: &str) -> Option<Abandoned> {
         let (thread, removed) = self.threads.remove_entry(thread)?;
         self.children.retain(|_, parent| *parent != thread);
-        Some(Abandoned {
-            thread,
-            turn: removed.turn,
-        })
+        Some(Abandoned { thread, turn: removed.turn })
     }
 
     /// Those whose listener has gone without a word.
     pub(super) fn take_gone(&mut self) -> Vec<Abandoned> {
-        let gone = self
-            .threads
-            .iter()
-            .filter(|(_, thread)| thread.inbox.is_gone());
+        let gone = self.threads.iter().filter(|(_, thread)| thread.inbox.is_gone());
         let gone: Vec<Arc<str>> = gone.map(|(id, _)| Arc::clone(id)).collect();
         gone.iter().filter_map(|id| self.remove(id)).collect()
     }
 
     pub(super) fn notification(&mut self, method: &str, params: &RawValue) -> Vec<Abandoned> {
-        let said = || Said::Notification {
-            method: method.into(),
-            params: params.to_owned(),
-        };
+        let said = || Said::Notification { method: method.into(), params: params.to_owned() };
         let route = Route::of(params);
         let Some(id) = route.thread else {
             let all: Vec<Arc<str>> = self.threads.keys().cloned().collect();
@@ -109,19 +100,9 @@ impl Routes {
         let owner = route.thread.and_then(|thread| self.owner(&thread));
         let Some(owner) = owner else {
             let message = format!("nobody is there to answer `{method}`");
-            return Err((
-                id,
-                RpcError {
-                    code: METHOD_NOT_FOUND,
-                    message,
-                },
-            ));
+            return Err((id, RpcError { code: METHOD_NOT_FOUND, message }));
         };
-        let said = Said::Request {
-            id,
-            method: method.into(),
-            params: params.to_owned(),
-        };
+        let said = Said::Request { id, method: method.into(), params: params.to_owned() };
         Ok(self.send(&owner, said).into_iter().collect())
     }
 
@@ -133,9 +114,7 @@ impl Routes {
         if to.is_empty() {
             to = self.threads.keys().cloned().collect();
         }
-        let sent = to
-            .iter()
-            .filter_map(|id| self.send(id, Said::TooLong { bytes }));
+        let sent = to.iter().filter_map(|id| self.send(id, Said::TooLong { bytes }));
         sent.collect()
     }
 
@@ -211,14 +190,8 @@ mod tests {
             ("three", r#"{"conversationId":"b"}"#),
             ("all", "{}"),
             ("nobody", r#"{"threadId":"c"}"#),
-            (
-                "thread/started",
-                r#"{"thread":{"id":"child","parentThreadId":"a"}}"#,
-            ),
-            (
-                "thread/started",
-                r#"{"thread":{"id":"grandchild","parentThreadId":"child"}}"#,
-            ),
+            ("thread/started", r#"{"thread":{"id":"child","parentThreadId":"a"}}"#),
+            ("thread/started", r#"{"thread":{"id":"grandchild","parentThreadId":"child"}}"#),
             ("of a child", r#"{"threadId":"grandchild"}"#),
         ] {
             assert!(routes.notification(method, &raw(params)).is_empty());
@@ -228,14 +201,7 @@ mod tests {
         assert!(asked.unwrap().is_empty());
         assert_eq!(
             heard(&mut inboxes[0]),
-            [
-                "one",
-                "all",
-                "thread/started",
-                "thread/started",
-                "of a child",
-                "ask"
-            ]
+            ["one", "all", "thread/started", "thread/started", "of a child", "ask"]
         );
         assert_eq!(heard(&mut inboxes[1]), ["two", "three", "all"]);
         for params in [r#"{"threadId":"c"}"#, "{}"] {
@@ -254,10 +220,7 @@ mod tests {
         assert!(routes.notification("turn/started", &started).is_empty());
         assert!(routes.take_gone().is_empty());
         inboxes.remove(0);
-        let abandoned = Abandoned {
-            thread: "a".into(),
-            turn: Some("t1".into()),
-        };
+        let abandoned = Abandoned { thread: "a".into(), turn: Some("t1".into()) };
         assert_eq!(routes.notification("x", &raw("{}")), [abandoned]);
         inboxes.clear();
         assert_eq!(routes.take_gone().len(), 1);

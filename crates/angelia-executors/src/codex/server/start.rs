@@ -41,16 +41,14 @@ const UNUSED_GRACE: Duration = Duration::from_secs(2);
 impl Server {
     pub(in super::super) async fn start(host: &Host, shape: &Shape) -> Result<Self, Failure> {
         let mark = host.fresh_mark()?;
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&host.work_dir)
-            .map_err(|error| {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&host.work_dir).map_err(
+            |error| {
                 let folder = host.work_dir.display();
                 let message = format!("the folder {folder} cannot be made: {error}");
                 Failure::new(FailureKind::Unavailable, message)
                     .with_hint("check its permissions and the space on the disk")
-            })?;
+            },
+        )?;
         let launch = Launch {
             program: shape.program.clone(),
             args: shape.arguments(),

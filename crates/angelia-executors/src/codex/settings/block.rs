@@ -93,10 +93,8 @@ fn extent(text: &str, layout: &Layout, header: usize, before: Option<usize>) -> 
     let before = before.filter(|before| *before > header);
     let inside = header..before.unwrap_or(text.len());
     let entries = layout.entries.iter();
-    let last = entries
-        .rev()
-        .find(|entry| inside.contains(&entry.start))
-        .map_or(header, |entry| entry.end);
+    let last =
+        entries.rev().find(|entry| inside.contains(&entry.start)).map_or(header, |entry| entry.end);
     line_start(text, header)..line_end(text, last)
 }
 
@@ -108,9 +106,7 @@ fn line_start(text: &str, at: usize) -> usize {
 /// Behind what ends the line.
 pub(super) fn line_end(text: &str, at: usize) -> usize {
     let behind = text.get(at..).unwrap_or_default();
-    behind
-        .find('\n')
-        .map_or(text.len(), |newline| at + newline + 1)
+    behind.find('\n').map_or(text.len(), |newline| at + newline + 1)
 }
 
 /// What says that something is ours.
@@ -186,9 +182,5 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
 /// Where a text begins: some editors put a mark before it.
 pub(super) fn start(text: &str) -> usize {
     let mark = '\u{feff}';
-    if text.starts_with(mark) {
-        mark.len_utf8()
-    } else {
-        0
-    }
+    if text.starts_with(mark) { mark.len_utf8() } else { 0 }
 }

@@ -114,18 +114,12 @@ fn fail(parts: &mut [Part], name: &str) {
 /// Whether nothing is said yet about what may be written where.
 fn permissions(document: &Document<&str>, parts: &mut Vec<Part>) -> bool {
     let said = ["default_permissions", "sandbox_mode"];
-    let said = said
-        .iter()
-        .find(|key| document.as_table().contains_key(key));
+    let said = said.iter().find(|key| document.as_table().contains_key(key));
     let state = match said {
         None => State::Written,
         Some(key) => State::Kept(format!("your own `{key}` stays")),
     };
-    parts.push(Part {
-        name: "default_permissions".to_owned(),
-        state,
-        left_out: Vec::new(),
-    });
+    parts.push(Part { name: "default_permissions".to_owned(), state, left_out: Vec::new() });
     said.is_none()
 }
 
@@ -135,33 +129,26 @@ fn pieces(document: &Document<&str>, wish: &Wish, parts: &mut Vec<Part>) -> Vec<
         let full = format!("{table}.{}", value::key(name));
         let own = document.get(table).and_then(Item::as_table_like);
         let (state, left_out) = match body {
-            _ if own.is_some_and(|own| own.contains_key(name)) => (
-                State::Kept("your own table of this name stays".to_owned()),
-                Vec::new(),
-            ),
+            _ if own.is_some_and(|own| own.contains_key(name)) => {
+                (State::Kept("your own table of this name stays".to_owned()), Vec::new())
+            }
             Err(why) => (State::Failed(why), Vec::new()),
             Ok(body) => {
-                pieces.push(Piece {
-                    name: full.clone(),
-                    lines: body.lines,
-                });
+                pieces.push(Piece { name: full.clone(), lines: body.lines });
                 (State::Written, body.left_out)
             }
         };
-        parts.push(Part {
-            name: full,
-            state,
-            left_out,
-        });
+        parts.push(Part { name: full, state, left_out });
     };
     if let Some(own) = &wish.own {
         add("mcp_servers", OWN_SERVER, own.translated());
     }
     for (name, definition) in &wish.servers {
         let body = match &**name {
-            OWN_SERVER if wish.own.is_some() => Err(
-                "this name is that of our own tools; give it another in `mcp_servers`".to_owned(),
-            ),
+            OWN_SERVER if wish.own.is_some() => {
+                Err("this name is that of our own tools; give it another in `mcp_servers`"
+                    .to_owned())
+            }
             name => server::translated(name, definition),
         };
         add("mcp_servers", name, body);
@@ -178,9 +165,8 @@ impl OwnTools {
     fn translated(&self) -> Result<server::Translated, String> {
         let program = self.program.to_str();
         let program = program.ok_or("the path of this program is not text")?;
-        let env: serde_json::Map<String, Value> = (self.env.iter())
-            .map(|(name, value)| (name.clone(), json!(value)))
-            .collect();
+        let env: serde_json::Map<String, Value> =
+            (self.env.iter()).map(|(name, value)| (name.clone(), json!(value))).collect();
         let mut server = json!({"command": program, "args": self.arguments,
             "tool_timeout_sec": OWN_TIMEOUT});
         if !env.is_empty() {
@@ -242,11 +228,7 @@ fn built(
 /// what must be first there. `None`: on a line of its own at the end.
 fn top(text: &str, layout: &Layout) -> Option<usize> {
     let tables = layout.first_header().unwrap_or(text.len());
-    let last = layout
-        .entries
-        .iter()
-        .rev()
-        .find(|entry| entry.start < tables);
+    let last = layout.entries.iter().rev().find(|entry| entry.start < tables);
     let start = start(text);
     let at = if let Some(entry) = last {
         line_end(text, entry.end)

@@ -24,11 +24,7 @@ const MOST_LINKS: usize = 40;
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot {what} {}: {source}", path.display())]
-    Io {
-        what: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error("{} is not text in UTF-8", .0.display())]
     NotText(PathBuf),
     #[error("another `angelia codex` is working on {}", .0.display())]
@@ -51,11 +47,7 @@ impl ConfigFile {
     /// In the program's own folder, which must be there.
     pub fn open(home: &Path) -> Result<Self, FileError> {
         let path = home.join(NAME);
-        let failed = |source| FileError::Io {
-            what: "lock",
-            path: home.to_owned(),
-            source,
-        };
+        let failed = |source| FileError::Io { what: "lock", path: home.to_owned(), source };
         let lock = File::open(home).map_err(failed)?;
         let until = Instant::now() + PATIENCE;
         while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -72,11 +64,7 @@ impl ConfigFile {
             path: path.clone(),
             source,
         })?;
-        Ok(Self {
-            path,
-            real,
-            _lock: lock,
-        })
+        Ok(Self { path, real, _lock: lock })
     }
 
     pub fn path(&self) -> &Path {
@@ -104,9 +92,7 @@ impl ConfigFile {
             self.is_still(old)?;
             return fs::remove_file(&self.real).map_err(|error| self.failed("remove", error));
         };
-        let draft = self
-            .real
-            .with_file_name(format!(".{NAME}.angelia-{}", std::process::id()));
+        let draft = self.real.with_file_name(format!(".{NAME}.angelia-{}", std::process::id()));
         let replaced = self
             .write(&draft, new)
             .map_err(|error| self.failed("write", error))
@@ -135,22 +121,14 @@ impl ConfigFile {
         };
         // Left by one that was killed, under this number.
         let _none = fs::remove_file(draft);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(draft)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
         file.write_all(text.as_bytes())?;
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.sync_all()
     }
 
     fn failed(&self, what: &'static str, source: io::Error) -> FileError {
-        FileError::Io {
-            what,
-            path: self.path.clone(),
-            source,
-        }
+        FileError::Io { what, path: self.path.clone(), source }
     }
 }
 
@@ -161,10 +139,8 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
         match fs::read_link(&path) {
             Ok(to) => path = path.parent().map_or(to.clone(), |folder| folder.join(&to)),
             Err(error) => {
-                let is_no_link = matches!(
-                    error.kind(),
-                    io::ErrorKind::InvalidInput | io::ErrorKind::NotFound
-                );
+                let is_no_link =
+                    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound);
                 return if is_no_link { Ok(path) } else { Err(error) };
             }
         }

@@ -31,20 +31,14 @@ fn broken(text: &str, error: &TomlError) -> Broken {
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     Broken {
         line: before.matches('\n').count() + 1,
-        column: before
-            .get(line_start..)
-            .map_or(0, |line| line.chars().count())
-            + 1,
+        column: before.get(line_start..).map_or(0, |line| line.chars().count()) + 1,
         message: error.message().lines().collect::<Vec<_>>().join(", "),
     }
 }
 
 impl Layout {
     pub(super) fn of(document: &Document<&str>) -> Self {
-        let mut layout = Self {
-            headers: Vec::new(),
-            entries: Vec::new(),
-        };
+        let mut layout = Self { headers: Vec::new(), entries: Vec::new() };
         layout.table(document.as_table(), &mut Vec::new());
         layout.headers.sort_by_key(|header| header.start);
         layout.entries.sort_by_key(|entry| entry.start);
@@ -97,10 +91,7 @@ impl Layout {
     fn header(&mut self, table: &Table, path: &[String]) {
         let is_written = !table.is_implicit() && !table.is_dotted();
         if let Some(span) = table.span().filter(|_| is_written) {
-            self.headers.push(Header {
-                path: path.to_vec(),
-                start: span.start,
-            });
+            self.headers.push(Header { path: path.to_vec(), start: span.start });
         }
     }
 }

@@ -69,11 +69,7 @@ mod tests {
             ("openai-bundled/browser/1", true),
             ("mine/hello/1.0.0", true),
         ] {
-            let folder = home
-                .path()
-                .join("plugins/cache")
-                .join(plugin)
-                .join(".codex-plugin");
+            let folder = home.path().join("plugins/cache").join(plugin).join(".codex-plugin");
             fs::create_dir_all(&folder).unwrap();
             if is_whole {
                 fs::write(folder.join("plugin.json"), "{}").unwrap();

@@ -128,10 +128,7 @@ impl Kind {
 }
 
 fn is_approval(given: &Value) -> bool {
-    matches!(
-        given.as_str(),
-        Some("auto" | "prompt" | "writes" | "approve")
-    )
+    matches!(given.as_str(), Some("auto" | "prompt" | "writes" | "approve"))
 }
 
 #[cfg(test)]
@@ -161,14 +158,7 @@ mod tests {
         left_out.sort();
         assert_eq!(
             left_out,
-            [
-                "headers",
-                "required",
-                "scopes",
-                "startup_timeout_ms",
-                "timeout",
-                "url2"
-            ]
+            ["headers", "required", "scopes", "startup_timeout_ms", "timeout", "url2"]
         );
 
         let table = of(r#"{"url":"http://x","headers":{"A":"1"},"cwd":"/"}"#).unwrap();

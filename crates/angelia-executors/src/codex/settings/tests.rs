@@ -88,15 +88,8 @@ fn what_was_there_comes_back_to_the_byte() {
         let plan = on(text);
         assert_eq!(off(&plan.text), text, "{plan:#?}");
         assert_eq!(on(&plan.text).text, plan.text, "{text:?}");
-        assert_eq!(
-            plan.text.contains("\r\n"),
-            text.contains("\r\n"),
-            "{text:?}"
-        );
-        assert!(
-            plan.parts.iter().all(|part| part.state == State::Written),
-            "{text:?} {plan:#?}"
-        );
+        assert_eq!(plan.text.contains("\r\n"), text.contains("\r\n"), "{text:?}");
+        assert!(plan.parts.iter().all(|part| part.state == State::Written), "{text:?} {plan:#?}");
     }
     let new = enabled(None, &wish()).unwrap().text;
     assert_eq!(disabled(&new).unwrap(), None, "no file was there");
@@ -109,16 +102,10 @@ fn what_is_edited_meanwhile_stays() {
     let text = on("a = 1").text;
     assert_eq!(off(&format!("{text}[mine]\n")), "a = 1\n[mine]\n");
     assert_eq!(off(&format!("# first\n{text}")), "# first\na = 1");
-    let inside = text.replace(
-        "[mcp_servers.far]",
-        "# mine\n[mine]\nx = 1\n\n[mcp_servers.far]",
-    );
+    let inside = text.replace("[mcp_servers.far]", "# mine\n[mine]\nx = 1\n\n[mcp_servers.far]");
     assert_eq!(off(&inside), "a = 1\n# mine\n[mine]\nx = 1\n\n");
     let own = text.replace("\":workspace\" #", "\":read-only\" #");
-    assert_eq!(
-        off(&own),
-        "a = 1\ndefault_permissions = \":read-only\" # angelia codex\n"
-    );
+    assert_eq!(off(&own), "a = 1\ndefault_permissions = \":read-only\" # angelia codex\n");
     // Below ours, it would be nothing without it.
     let below = format!("{text}[mcp_servers.docs.tools.x]\napproval_mode = \"approve\"\n");
     assert_eq!(off(&below), "a = 1");
@@ -143,11 +130,7 @@ fn the_users_own_word_wins() {
     let text = "sandbox_mode = \"read-only\"\nmcp_servers.docs.command = \"mine\"\n\
         [plugins.\"notion@openai-curated\"]\nenabled = false\n";
     let plan = on(text);
-    for name in [
-        "default_permissions",
-        "mcp_servers.docs",
-        "plugins.\"notion@openai-curated\"",
-    ] {
+    for name in ["default_permissions", "mcp_servers.docs", "plugins.\"notion@openai-curated\""] {
         assert!(matches!(state(&plan, name), State::Kept(_)), "{plan:#?}");
     }
     assert_eq!(*state(&plan, "mcp_servers.angelia"), State::Written);
@@ -184,10 +167,7 @@ fn a_broken_text_is_named_by_its_line() {
 #[test]
 fn a_text_that_would_be_broken_without_our_part_is_left_alone() {
     let text = "a = 1\n[mcp_servers.docs]\n# <<< angelia codex: mcp_servers.docs\na = 2\n";
-    for refused in [
-        disabled(text).unwrap_err(),
-        enabled(Some(text), &wish()).unwrap_err(),
-    ] {
+    for refused in [disabled(text).unwrap_err(), enabled(Some(text), &wish()).unwrap_err()] {
         assert_eq!(refused.line, 3, "{refused:?}");
         assert!(refused.message.contains("duplicate key"), "{refused:?}");
     }
@@ -249,9 +229,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn valid() -> impl Strategy<Value = String> {
-    text().prop_filter("it must be TOML", |text| {
-        Document::parse(text.as_str()).is_ok()
-    })
+    text().prop_filter("it must be TOML", |text| Document::parse(text.as_str()).is_ok())
 }
 
 proptest! {

@@ -37,11 +37,7 @@ pub(super) fn inline(value: &Value) -> Option<String> {
 /// A part of a name, bare where it can be.
 pub(super) fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !name.is_empty() && name.chars().all(is_bare) {
-        name.to_owned()
-    } else {
-        quoted(name)
-    }
+    if !name.is_empty() && name.chars().all(is_bare) { name.to_owned() } else { quoted(name) }
 }
 
 pub(super) fn quoted(text: &str) -> String {
@@ -84,12 +80,7 @@ mod tests {
             "e": {}, "f": []});
         let expected = r#"{ a = [1, -2, 1.5, 1e300, true], "b c" = { d = "x\"\\\n\u0001\u007F" }, e = {}, f = [] }"#;
         assert_eq!(inline(&value).unwrap(), expected);
-        for none in [
-            json!(null),
-            json!([null]),
-            json!({"a": null}),
-            json!(u64::MAX),
-        ] {
+        for none in [json!(null), json!([null]), json!({"a": null}), json!(u64::MAX)] {
             assert_eq!(inline(&none), None, "{none}");
         }
     }

@@ -30,10 +30,10 @@ impl Agents {
     }
 
     pub(super) fn adopt(&mut self, thread: &str, call: Option<ToolId>) {
-        let known = self.0.entry(thread.into()).or_insert_with(|| SubAgent {
-            call: None,
-            ledger: Ledger::new(false),
-        });
+        let known = self
+            .0
+            .entry(thread.into())
+            .or_insert_with(|| SubAgent { call: None, ledger: Ledger::new(false) });
         if let Some(call) = call {
             known.call.get_or_insert(call);
         }

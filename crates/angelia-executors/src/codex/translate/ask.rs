@@ -55,10 +55,7 @@ impl Translator {
         };
         match self.pending.ask(id, what) {
             Some(key) => {
-                let request = ApprovalRequest {
-                    key: Arc::clone(&key),
-                    ..request
-                };
+                let request = ApprovalRequest { key: Arc::clone(&key), ..request };
                 out.push(Emitted::Ask(request));
                 Answer::Asked(key)
             }
@@ -180,11 +177,7 @@ impl Translator {
     /// One of the caller's tools is called.
     fn call(&mut self, id: &RequestId, params: &RawValue, out: &mut Vec<Emitted>) -> Answer {
         let parsed: CallParams<'_> = serde_json::from_str(params.get()).unwrap_or_default();
-        let named = (
-            parsed.call_id.as_str(),
-            parsed.tool.as_str(),
-            self.turn.as_mut(),
-        );
+        let named = (parsed.call_id.as_str(), parsed.tool.as_str(), self.turn.as_mut());
         let (Some(call), Some(tool), Some(turn)) = named else {
             return decline(TOOL_CALL, params, "it does not say what it is about", out);
         };
@@ -201,9 +194,7 @@ impl Translator {
                 title: tool.into(),
                 parent: None,
             };
-            turn.tools
-                .open(key.clone(), call, About::CallerTool)
-                .show(out);
+            turn.tools.open(key.clone(), call, About::CallerTool).show(out);
         }
         let Some(tool) = turn.tools.find(&key).map(|open| open.call.id.clone()) else {
             return decline(TOOL_CALL, params, "its call has ended", out);
@@ -225,12 +216,7 @@ fn command_of(call: &ToolCall) -> Option<String> {
 /// Nobody can decide it, so it does not happen.
 fn decline(method: &str, params: &RawValue, why: &str, out: &mut Vec<Emitted>) -> Answer {
     native(method, params, out);
-    notice(
-        Level::Warning,
-        "declined",
-        format!("{method} was declined: {why}"),
-        out,
-    );
+    notice(Level::Warning, "declined", format!("{method} was declined: {why}"), out);
     match answer::declined(method) {
         Some(result) => Answer::Now(result),
         None => Answer::Now(RawValue::NULL.to_owned()),

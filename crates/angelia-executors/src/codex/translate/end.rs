@@ -22,17 +22,14 @@ use crate::codex::{
 impl Translator {
     pub(super) fn turn_started(&mut self, params: &RawValue, out: &mut Vec<Emitted>) {
         let parsed: Option<TurnParams<'_>> = serde_json::from_str(params.get()).ok();
-        let Some((parsed, turn)) = parsed
-            .as_ref()
-            .and_then(|all| Some((all, all.turn.0.as_ref()?)))
+        let Some((parsed, turn)) =
+            parsed.as_ref().and_then(|all| Some((all, all.turn.0.as_ref()?)))
         else {
             return native("turn/started", params, out);
         };
         let whose = self.whose_turn(&parsed.thread_id, &turn.id, out);
-        let own_thread = parsed
-            .thread_id
-            .as_str()
-            .is_none_or(|id| id == self.context.thread.as_str());
+        let own_thread =
+            parsed.thread_id.as_str().is_none_or(|id| id == self.context.thread.as_str());
         if own_thread && let Some(id) = turn.id.as_str() {
             self.active = Some(id.into());
         }
@@ -47,9 +44,7 @@ impl Translator {
         out: &mut Vec<Emitted>,
     ) -> Option<Signal> {
         let parsed: Option<TurnParams<'_>> = serde_json::from_str(params.get()).ok();
-        let told = parsed
-            .as_ref()
-            .and_then(|all| Some((all, all.turn.0.as_ref()?)));
+        let told = parsed.as_ref().and_then(|all| Some((all, all.turn.0.as_ref()?)));
         // Without an id nobody knows which turn it was.
         let Some((parsed, turn, id)) =
             told.and_then(|(all, turn)| Some((all, turn, turn.id.as_str()?)))
@@ -101,10 +96,7 @@ impl Translator {
         if ours.questions.is_empty() {
             return last;
         }
-        let questions = ours
-            .questions
-            .iter()
-            .filter(|asked| Some(*asked) != last.as_ref());
+        let questions = ours.questions.iter().filter(|asked| Some(*asked) != last.as_ref());
         let all: Vec<&str> = questions.chain(&last).map(|text| &**text).collect();
         Some(all.join("\n\n").into())
     }
@@ -137,9 +129,7 @@ impl Translator {
     /// A message says that the turn was broken off; the server may never say that it is over.
     pub(super) fn aborted(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
         self.turn.as_ref()?;
-        Some(Signal::Ended(
-            self.finish(interrupted("aborted by the agent"), out),
-        ))
+        Some(Signal::Ended(self.finish(interrupted("aborted by the agent"), out)))
     }
 
     pub(super) fn thread_closed(
@@ -186,9 +176,7 @@ impl Translator {
         if let Some(diff) = turn.diff {
             native("turn/diff/updated", &diff, out);
         }
-        let usage = turn
-            .usage
-            .usage(self.context.lane.clone(), self.prefix_sha256());
+        let usage = turn.usage.usage(self.context.lane.clone(), self.prefix_sha256());
         let context = turn.filled;
         event(EventKind::Usage(Usage { context, ..usage }), out);
         if let Some(id) = turn.id {
@@ -236,9 +224,5 @@ impl Translator {
 }
 
 fn interrupted(reason: &str) -> Ended {
-    Ended {
-        status: Status::Interrupted,
-        text: None,
-        reason: reason.into(),
-    }
+    Ended { status: Status::Interrupted, text: None, reason: reason.into() }
 }

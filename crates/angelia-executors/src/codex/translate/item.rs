@@ -168,12 +168,7 @@ impl Translator {
             End::Completed => {
                 turn.back_to_work(out);
                 turn.compacted = true;
-                notice(
-                    Level::Info,
-                    "compacted",
-                    "the agent has shortened its history",
-                    out,
-                );
+                notice(Level::Info, "compacted", "the agent has shortened its history", out);
             }
         }
     }
@@ -267,10 +262,7 @@ impl Translator {
                 (false, Some(code)) => format!("has failed with exit code {code}"),
                 (false, None) => "has failed".to_owned(),
             };
-            let text = format!(
-                "what an earlier turn left running {how}: {}",
-                described.title
-            );
+            let text = format!("what an earlier turn left running {how}: {}", described.title);
             self.news(Level::Info, "background", text, out);
         }
     }
@@ -318,9 +310,7 @@ impl Open {
 
 fn about(item: &Item<'_>) -> About {
     match item.kind() {
-        "commandExecution" => About::Command {
-            cwd: item.cwd.as_str().map(Into::into),
-        },
+        "commandExecution" => About::Command { cwd: item.cwd.as_str().map(Into::into) },
         "fileChange" => About::Patch(Changes::of(item.changes)),
         "mcpToolCall" => About::Mcp {
             server: item.server.as_str().unwrap_or_default().into(),

@@ -280,8 +280,7 @@ impl Translator {
     pub fn tool_result(&mut self, id: &ToolId, ok: bool, content: &[Content]) -> Option<Reply> {
         let running = |turn: &Turn| turn.tools.running().any(|open| open.call.id == *id);
         let runs = self.turn.as_ref().is_some_and(running);
-        self.pending
-            .tool_result(id, answer::tool_result(ok, content), runs)
+        self.pending.tool_result(id, answer::tool_result(ok, content), runs)
     }
 
     /// A line over the limit was skipped. It never ends a turn, whatever it was.
@@ -360,9 +359,7 @@ impl Translator {
         turn: &Soft<Text<'_>>,
         out: &mut Vec<Emitted>,
     ) -> Whose {
-        let is_main = thread
-            .as_str()
-            .is_none_or(|id| id == self.context.thread.as_str());
+        let is_main = thread.as_str().is_none_or(|id| id == self.context.thread.as_str());
         if let (true, Some(id), Some(ours)) = (is_main, turn.as_str(), self.turn.as_mut())
             && ours.id.is_none()
             && !self.late.is_past(id)

@@ -55,9 +55,7 @@ impl Translator {
     /// A failed attempt. While the server tries again it is a status, never a failure.
     fn error(&mut self, params: &RawValue, out: &mut Vec<Emitted>) {
         let parsed: Option<ErrorParams<'_>> = serde_json::from_str(params.get()).ok();
-        let told = parsed
-            .as_ref()
-            .and_then(|all| Some((all, all.error.0.as_ref()?)));
+        let told = parsed.as_ref().and_then(|all| Some((all, all.error.0.as_ref()?)));
         let Some((parsed, error)) = told else {
             return native("error", params, out);
         };
@@ -65,9 +63,7 @@ impl Translator {
             return native("error", params, out);
         }
         let reported = Reported::of(error);
-        let hint = reported
-            .is_unauthorized()
-            .then(|| self.around(None).login_hint());
+        let hint = reported.is_unauthorized().then(|| self.around(None).login_hint());
         let Some(turn) = self.turn.as_mut() else {
             return;
         };
@@ -92,9 +88,7 @@ impl Translator {
 
     fn token_usage(&mut self, params: &RawValue, out: &mut Vec<Emitted>) {
         let parsed: Option<UsageParams<'_>> = serde_json::from_str(params.get()).ok();
-        let told = parsed
-            .as_ref()
-            .and_then(|all| Some((all, all.token_usage.0.as_ref()?)));
+        let told = parsed.as_ref().and_then(|all| Some((all, all.token_usage.0.as_ref()?)));
         let Some((parsed, usage)) = told else {
             return native("thread/tokenUsage/updated", params, out);
         };
@@ -162,10 +156,7 @@ impl Translator {
         let parsed: ThreadParams<'_> = serde_json::from_str(params.get()).unwrap_or_default();
         let ours = parsed.thread_id.as_str() == Some(self.context.thread.as_str());
         let settings = parsed.thread_settings.0.filter(|_| ours);
-        if let Some(model) = settings
-            .as_ref()
-            .and_then(|settings| settings.model.as_str())
-        {
+        if let Some(model) = settings.as_ref().and_then(|settings| settings.model.as_str()) {
             self.model = Some(model.into());
         }
     }
@@ -177,12 +168,7 @@ impl Translator {
             && !std::mem::replace(&mut turn.compacted, true)
         {
             turn.back_to_work(out);
-            notice(
-                Level::Info,
-                "compacted",
-                "the agent has shortened its history",
-                out,
-            );
+            notice(Level::Info, "compacted", "the agent has shortened its history", out);
         }
     }
 

@@ -127,11 +127,7 @@ impl Turn {
         };
         slot.text.push_str(delta);
         let Some(block) = slot.block else { return };
-        let kind = EventKind::Delta {
-            block,
-            channel: slot.channel,
-            text: delta.into(),
-        };
+        let kind = EventKind::Delta { block, channel: slot.channel, text: delta.into() };
         event(kind, out);
     }
 

@@ -49,10 +49,7 @@ pub(super) struct Turn {
 
 impl Turn {
     pub(super) fn new() -> Self {
-        Self {
-            own_words: 1,
-            ..Self::default()
-        }
+        Self { own_words: 1, ..Self::default() }
     }
 
     pub(super) fn steer(&mut self) {
@@ -87,10 +84,7 @@ impl Turn {
 
     /// A retry or a compaction is over.
     pub(super) fn back_to_work(&mut self, out: &mut Vec<Emitted>) {
-        if matches!(
-            self.activity,
-            Some(Activity::Retrying | Activity::Compacting)
-        ) {
+        if matches!(self.activity, Some(Activity::Retrying | Activity::Compacting)) {
             self.set_activity(Activity::WaitingForModel, out);
         }
     }
@@ -151,13 +145,7 @@ impl Tools {
 
     pub(super) fn open(&mut self, key: ItemKey, mut call: ToolCall, about: About) -> &mut Open {
         call.id = self.name(&key.1);
-        self.open.push_mut(Open {
-            key,
-            call,
-            shown: false,
-            about,
-            output: String::new(),
-        })
+        self.open.push_mut(Open { key, call, shown: false, about, output: String::new() })
     }
 
     pub(super) fn find(&self, key: &ItemKey) -> Option<&Open> {
@@ -191,19 +179,11 @@ impl Tools {
         for mut open in self.open.drain(..) {
             open.show(out);
             let goes_on = ran_on && matches!(open.about, About::Command { .. });
-            let why = if goes_on {
-                "still running in the background"
-            } else {
-                why
-            };
+            let why = if goes_on { "still running in the background" } else { why };
             let output = if open.output.is_empty() {
                 why.to_owned()
             } else {
-                let line = if open.output.ends_with('\n') {
-                    ""
-                } else {
-                    "\n"
-                };
+                let line = if open.output.ends_with('\n') { "" } else { "\n" };
                 format!("{}{line}[{why}]", open.output)
             };
             finished(open.call.id, goes_on, output, out);
@@ -220,8 +200,7 @@ impl Open {
 
     pub(super) fn said(&mut self, more: &str) {
         let room = OUTPUT.saturating_sub(self.output.len());
-        self.output
-            .push_str(&more[..more.floor_char_boundary(room)]);
+        self.output.push_str(&more[..more.floor_char_boundary(room)]);
     }
 }
 
@@ -236,12 +215,5 @@ pub(super) fn emit_block(
     text: Arc<str>,
     out: &mut Vec<Emitted>,
 ) {
-    event(
-        EventKind::Block {
-            block,
-            channel,
-            text,
-        },
-        out,
-    );
+    event(EventKind::Block { block, channel, text }, out);
 }

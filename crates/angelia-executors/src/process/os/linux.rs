@@ -67,18 +67,12 @@ pub(in super::super) fn marked(_ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -
 /// Everything that runs.
 pub(in super::super) fn table() -> Vec<Row> {
     let mut proc = Proc::default();
-    pids()
-        .filter_map(|pid| proc.stat(pid))
-        .filter(|stat| !stat.dead)
-        .map(|stat| stat.row)
-        .collect()
+    pids().filter_map(|pid| proc.stat(pid)).filter(|stat| !stat.dead).map(|stat| stat.row).collect()
 }
 
 /// Whether the process has been exempted from sweeps, with everything below it.
 pub(in super::super) fn is_released(pid: Pid) -> bool {
-    Proc::default()
-        .variable(pid)
-        .is_some_and(|value| value == mark::RELEASED.as_bytes())
+    Proc::default().variable(pid).is_some_and(|value| value == mark::RELEASED.as_bytes())
 }
 
 /// A hold on one process, which nobody who gets its pid later can be mistaken for.
@@ -96,10 +90,7 @@ impl Handle {
     pub(in super::super) fn open(pid: Pid) -> Option<Self> {
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
         let stat = Proc::default().stat(pid).filter(|stat| !stat.dead)?;
-        Some(Self {
-            row: stat.row,
-            pidfd,
-        })
+        Some(Self { row: stat.row, pidfd })
     }
 
     pub(in super::super) fn pid(&self) -> Pid {
@@ -232,9 +223,7 @@ impl Proc {
 fn value_of<'a>(block: &'a [u8], name: &str) -> Option<&'a [u8]> {
     memmem::find_iter(block, name).find_map(|at| {
         let starts_an_entry = at == 0 || block[at - 1] == 0;
-        let value = block[at + name.len()..]
-            .strip_prefix(b"=")
-            .filter(|_| starts_an_entry)?;
+        let value = block[at + name.len()..].strip_prefix(b"=").filter(|_| starts_an_entry)?;
         Some(&value[..memchr::memchr(0, value).unwrap_or(value.len())])
     })
 }
@@ -244,9 +233,7 @@ fn parse_stat(pid: Pid, line: &[u8]) -> Option<Stat> {
     const KERNEL_THREAD: u64 = 0x0020_0000;
     let after_name = &line[memchr::memrchr(b')', line)? + 1..];
     // The manual counts from 1, and the name is field 2.
-    let mut fields = std::str::from_utf8(after_name)
-        .ok()?
-        .split_ascii_whitespace();
+    let mut fields = std::str::from_utf8(after_name).ok()?.split_ascii_whitespace();
     let state = fields.next()?;
     let mut numbers = fields.map(|field| field.parse::<u64>().unwrap_or(0));
     let parent = i32::try_from(numbers.next()?).ok().and_then(Pid::from_raw);
@@ -263,11 +250,7 @@ fn parse_stat(pid: Pid, line: &[u8]) -> Option<Stat> {
     } else {
         Environment::Pending
     };
-    Some(Stat {
-        row: Row { pid, parent, start },
-        dead,
-        environment,
-    })
+    Some(Stat { row: Row { pid, parent, start }, dead, environment })
 }
 
 #[cfg(test)]
@@ -287,14 +270,8 @@ mod tests {
         let block = b"PATH=/bin\0X_ANGELIA_AGENT=no\0ANGELIA_AGENTS=no\0NOTE=ANGELIA_AGENT=no\0\
             ANGELIA_AGENT=a:b:c\0ANGELIA_AGENT=second\0";
         assert_eq!(value_of(block, mark::VARIABLE), Some(&b"a:b:c"[..]));
-        assert_eq!(
-            value_of(b"ANGELIA_AGENT=cut off", mark::VARIABLE),
-            Some(&b"cut off"[..])
-        );
-        assert_eq!(
-            value_of(b"ANGELIA_AGENT=\0", mark::VARIABLE),
-            Some(&b""[..])
-        );
+        assert_eq!(value_of(b"ANGELIA_AGENT=cut off", mark::VARIABLE), Some(&b"cut off"[..]));
+        assert_eq!(value_of(b"ANGELIA_AGENT=\0", mark::VARIABLE), Some(&b""[..]));
         for block in [&b""[..], b"ANGELIA_AGENT", b"ANGELIA_AGENT\0", b"\0\0"] {
             assert_eq!(value_of(block, mark::VARIABLE), None);
         }
@@ -306,13 +283,7 @@ mod tests {
         assert_eq!(stat.row.parent, Some(pid(7)));
         assert_eq!(stat.row.start, StartTime(9876));
         assert!(!stat.dead);
-        for broken in [
-            &b""[..],
-            b"42 (a",
-            b"42 (a) S",
-            b"42 (a) S x",
-            b"42 (a) S 1 2 3",
-        ] {
+        for broken in [&b""[..], b"42 (a", b"42 (a) S", b"42 (a) S x", b"42 (a) S 1 2 3"] {
             assert!(parse_stat(pid(42), broken).is_none());
         }
     }
@@ -320,9 +291,7 @@ mod tests {
     #[test]
     fn an_environment_that_is_not_there_yet_is_told_from_an_empty_one() {
         let of = |state, flags, env| {
-            parse_stat(pid(42), &stat_line("a", state, flags, env))
-                .unwrap()
-                .environment
+            parse_stat(pid(42), &stat_line("a", state, flags, env)).unwrap().environment
         };
         assert_eq!(of("R", 0x40_0000, [0, 0]), Environment::Pending);
         assert_eq!(of("R", 0x40_0000, [5000, 5000]), Environment::Empty);
@@ -353,14 +322,8 @@ mod tests {
     fn a_recycled_pid_is_not_signalled() {
         let us = Handle::open(ourselves()).unwrap();
         assert!(us.is_current());
-        let recycled = Row {
-            start: StartTime(us.row.start.0 - 1),
-            ..us.row
-        };
-        let remembered = Handle {
-            row: recycled,
-            pidfd: None,
-        };
+        let recycled = Row { start: StartTime(us.row.start.0 - 1), ..us.row };
+        let remembered = Handle { row: recycled, pidfd: None };
         assert!(!remembered.is_current());
         remembered.signal(Signal::KILL); // would be the end of this test
     }

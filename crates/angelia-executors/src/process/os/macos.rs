@@ -57,13 +57,9 @@ pub(in super::super) fn marked(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) ->
     for mark in marks.filter(|mark| wanted(mark)) {
         let text = fs::read_to_string(page(ledger, &mark)).unwrap_or_default();
         let before = found.len();
-        found.extend(
-            text.lines()
-                .filter_map(parse_entry)
-                .filter_map(|(pid, start)| {
-                    Handle::open(pid).filter(|handle| handle.row.start == start)
-                }),
-        );
+        found.extend(text.lines().filter_map(parse_entry).filter_map(|(pid, start)| {
+            Handle::open(pid).filter(|handle| handle.row.start == start)
+        }));
         if found.len() == before {
             forget(ledger, &mark);
         }
@@ -124,33 +120,24 @@ fn page(ledger: &Path, mark: &Mark) -> PathBuf {
 
 fn parse_entry(line: &str) -> Option<(Pid, StartTime)> {
     let (pid, start) = line.split_once(' ')?;
-    Some((
-        Pid::from_raw(pid.parse().ok()?)?,
-        StartTime(start.parse().ok()?),
-    ))
+    Some((Pid::from_raw(pid.parse().ok()?)?, StartTime(start.parse().ok()?)))
 }
 
 fn row_of(pid: Pid) -> Option<Row> {
-    ps(&["-p", &pid.as_raw_nonzero().to_string()])
-        .first()
-        .copied()
+    ps(&["-p", &pid.as_raw_nonzero().to_string()]).first().copied()
 }
 
 fn ps(which: &[&str]) -> Vec<Row> {
     // One `-o` per column: in a list, BSD takes everything after the first `=` for a heading.
     const COLUMNS: [&str; 8] = ["-o", "pid=", "-o", "ppid=", "-o", "stat=", "-o", "lstart="];
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this folder is the home of child processes"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this folder is the home of child processes")]
     let mut command = Command::new("/bin/ps");
     // Times in one zone and one language, whatever the person's are.
     let command = command.env_clear().envs([("LC_ALL", "C"), ("TZ", "UTC")]);
     match command.args(which).args(COLUMNS).output() {
-        Ok(output) => String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(parse_row)
-            .collect(),
+        Ok(output) => {
+            String::from_utf8_lossy(&output.stdout).lines().filter_map(parse_row).collect()
+        }
         Err(error) => {
             tracing::warn!(%error, "`/bin/ps` cannot be run: leftover agent processes are not found");
             Vec::new()
@@ -170,11 +157,7 @@ fn parse_row(line: &str) -> Option<Row> {
     let started = DateTime::strptime("%a %b %d %H:%M:%S %Y", started).ok()?;
     let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
     let seconds = epoch.duration_until(started).as_secs();
-    Some(Row {
-        pid,
-        parent,
-        start: StartTime(u64::try_from(seconds).ok()?),
-    })
+    Some(Row { pid, parent, start: StartTime(u64::try_from(seconds).ok()?) })
 }
 
 #[cfg(test)]
@@ -188,27 +171,11 @@ mod tests {
     #[test]
     fn a_line_of_ps() {
         let row = parse_row("  512     1 Ss   Thu Jan  1 00:01:05 1970").unwrap();
-        assert_eq!(
-            row,
-            Row {
-                pid: pid(512),
-                parent: Some(pid(1)),
-                start: StartTime(65)
-            }
-        );
-        assert_eq!(
-            parse_row("1 0 Ss Sat Nov 15 20:04:11 2025").unwrap().parent,
-            None
-        );
+        assert_eq!(row, Row { pid: pid(512), parent: Some(pid(1)), start: StartTime(65) });
+        assert_eq!(parse_row("1 0 Ss Sat Nov 15 20:04:11 2025").unwrap().parent, None);
         assert!(parse_row("7 1 Z+ Thu Jan  1 00:01:05 1970").is_none());
-        for broken in [
-            "",
-            "x",
-            "1 1",
-            "1 1 S",
-            "1 1 S yesterday",
-            "0 0 S Thu Jan 1 00:00:00 1970",
-        ] {
+        for broken in ["", "x", "1 1", "1 1 S", "1 1 S yesterday", "0 0 S Thu Jan 1 00:00:00 1970"]
+        {
             assert!(parse_row(broken).is_none(), "{broken:?}");
         }
     }
@@ -240,11 +207,7 @@ mod tests {
     #[tokio::test]
     async fn a_recycled_pid_is_not_signalled() {
         let us = rustix::process::getpid();
-        let row = Row {
-            pid: us,
-            parent: None,
-            start: StartTime(1),
-        };
+        let row = Row { pid: us, parent: None, start: StartTime(1) };
         let remembered = Handle { row };
         remembered.signal(Signal::KILL); // would be the end of this test
         remembered.gone().await;

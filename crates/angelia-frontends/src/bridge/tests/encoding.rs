@@ -15,26 +15,16 @@ use crate::bridge::{About, Encoder, Streaming, schema};
 
 fn delta(block: u32, text: &str) -> EventKind {
     let (channel, text) = (TextChannel::Answer, text.into());
-    EventKind::Delta {
-        block,
-        channel,
-        text,
-    }
+    EventKind::Delta { block, channel, text }
 }
 
 fn block(block: u32, text: &str) -> EventKind {
     let (channel, text) = (TextChannel::Answer, text.into());
-    EventKind::Block {
-        block,
-        channel,
-        text,
-    }
+    EventKind::Block { block, channel, text }
 }
 
 fn call(id: &str, parent: Option<&str>) -> EventKind {
-    let input: RawJson = RawValue::from_string("{\"a\":\n[1,\r\n2]}".to_owned())
-        .unwrap()
-        .into();
+    let input: RawJson = RawValue::from_string("{\"a\":\n[1,\r\n2]}".to_owned()).unwrap().into();
     EventKind::ToolCall(ToolCall {
         id: ToolId::new(id),
         name: "Bash".into(),
@@ -46,11 +36,7 @@ fn call(id: &str, parent: Option<&str>) -> EventKind {
 }
 
 fn result(id: &str) -> EventKind {
-    EventKind::ToolResult(ToolResult {
-        id: ToolId::new(id),
-        ok: true,
-        output: "line\nline".into(),
-    })
+    EventKind::ToolResult(ToolResult { id: ToolId::new(id), ok: true, output: "line\nline".into() })
 }
 
 fn end(status: Status, text: &str) -> EventKind {
@@ -89,9 +75,7 @@ fn told(streaming: Streaming, events: &[EventKind]) -> Vec<Value> {
     }
     assert!(out.ends_with(b"\n"));
     let lines = out.split_inclusive(|byte| *byte == b'\n');
-    lines
-        .map(|line| serde_json::from_slice(line).unwrap())
-        .collect()
+    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
 /// Type, index and text, as far as there are any.
@@ -100,11 +84,7 @@ fn short(events: &[Value]) -> Vec<String> {
         let kind = event["type"].as_str().unwrap().replace("assistant_", "");
         let text = event["text"].as_str().map(|text| format!(" {text}"));
         let index = event["index"].as_u64().map(|index| format!(" {index}"));
-        format!(
-            "{kind}{}{}",
-            index.unwrap_or_default(),
-            text.unwrap_or_default()
-        )
+        format!("{kind}{}{}", index.unwrap_or_default(), text.unwrap_or_default())
     };
     events.iter().map(short).collect()
 }
@@ -166,11 +146,7 @@ fn what_an_agent_takes_back_ends_empty_and_is_in_no_list() {
 
 #[test]
 fn finished_texts_are_cut() {
-    let events = [
-        delta(0, "ab"),
-        block(0, "abcde"),
-        end(Status::Completed, "abcde"),
-    ];
+    let events = [delta(0, "ab"), block(0, "abcde"), end(Status::Completed, "abcde")];
     assert_eq!(
         short(&told(Streaming::Synthetic(2), &events)),
         [
@@ -183,10 +159,7 @@ fn finished_texts_are_cut() {
             "final"
         ]
     );
-    assert_eq!(
-        short(&told(Streaming::Off, &events)),
-        ["run_started", "message 0 abcde", "final"]
-    );
+    assert_eq!(short(&told(Streaming::Off, &events)), ["run_started", "message 0 abcde", "final"]);
 }
 
 #[test]
@@ -194,13 +167,7 @@ fn an_answer_that_no_event_told_is_told_at_the_end() {
     let events = [end(Status::Completed, "all")];
     assert_eq!(
         short(&told(Streaming::Native, &events)),
-        [
-            "run_started",
-            "delta 0 all",
-            "delta_end 0",
-            "message 0 all",
-            "final"
-        ]
+        ["run_started", "delta 0 all", "delta_end 0", "message 0 all", "final"]
     );
 }
 
@@ -220,15 +187,8 @@ fn the_end_tells_what_was_said_and_done() {
     let told = told(Streaming::Off, &events);
     let end = told.last().unwrap();
     assert_eq!(end["api_calls"], 2);
-    assert_eq!(
-        (&end["partial"], &end["completed"]),
-        (&json!(true), &json!(false))
-    );
-    assert_eq!(
-        end["usage"]["cost_usd"],
-        Value::Null,
-        "no number is no number"
-    );
+    assert_eq!((&end["partial"], &end["completed"]), (&json!(true), &json!(false)));
+    assert_eq!(end["usage"]["cost_usd"], Value::Null, "no number is no number");
     assert!(end["usage"].get("context").is_none(), "{end}");
     let input = json!({"a": [1, 2]});
     assert_eq!(
@@ -249,10 +209,7 @@ fn everything() -> Vec<EventKind> {
     let question = Question {
         text: "Which?".into(),
         header: "h".into(),
-        options: vec![QuestionOption {
-            label: "this".into(),
-            description: "d".into(),
-        }],
+        options: vec![QuestionOption { label: "this".into(), description: "d".into() }],
         multiple: false,
     };
     let approval = |kind| Approval {
@@ -299,9 +256,7 @@ fn everything_fits_the_schema() {
         Status::Partial,
         Status::Interrupted,
         Status::Failed(failure),
-        Status::Parked {
-            resumes_at: Timestamp::UNIX_EPOCH,
-        },
+        Status::Parked { resumes_at: Timestamp::UNIX_EPOCH },
     ];
     for status in statuses {
         for streaming in [Streaming::Native, Streaming::Synthetic(1), Streaming::Off] {

@@ -49,21 +49,14 @@ fn what_the_schema_refuses_is_refused() {
 fn null_is_as_good_as_nothing_and_the_last_word_counts() {
     let line = br#"{"type":"ping","type":"run","request_id":"a","request_id":"b","session_id":"s",
         "message":"m","profile":null,"assistant_delta":null,"answers":null}"#;
-    let Ok(Request::Run(run)) = decode(line) else {
-        panic!("not a run")
-    };
-    assert_eq!(
-        (&*run.request_id, run.profile, run.assistant_delta),
-        ("b", None, None)
-    );
+    let Ok(Request::Run(run)) = decode(line) else { panic!("not a run") };
+    assert_eq!((&*run.request_id, run.profile, run.assistant_delta), ("b", None, None));
 }
 
 #[test]
 fn keys_may_be_escaped() {
     let line = br#"{"\u0074ype":"ping","request\u005fid":"\u00e9"}"#;
-    let Ok(Request::Ping(ping)) = decode(line) else {
-        panic!("not a ping")
-    };
+    let Ok(Request::Ping(ping)) = decode(line) else { panic!("not a ping") };
     assert_eq!(ping.request_id.as_deref(), Some("é"));
 }
 

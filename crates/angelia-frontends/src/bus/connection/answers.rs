@@ -26,10 +26,7 @@ impl Connection {
             ids: messages.iter().map(|one| one.id.clone()).collect(),
         });
         let bus = Arc::clone(&self.door.bus);
-        #[expect(
-            clippy::async_yields_async,
-            reason = "queued is one thing, synced another"
-        )]
+        #[expect(clippy::async_yields_async, reason = "queued is one thing, synced another")]
         let publishing = async move { bus.publish(messages, watch).await };
         self.publishing = Some(Box::pin(publishing));
     }
@@ -53,12 +50,7 @@ impl Connection {
     }
 
     pub(super) fn deliver(&mut self, deliveries: Vec<Delivery>) {
-        for Delivery {
-            position,
-            message,
-            again,
-        } in deliveries
-        {
+        for Delivery { position, message, again } in deliveries {
             if self.asks {
                 frame::put_with(&mut self.out, |out| {
                     envelope::annotated(out, &message.envelope, message.verified, again);

@@ -124,11 +124,7 @@ impl Connection {
         };
         let claim = Claim {
             name,
-            taken: if is_true(fields.prefix) {
-                WhenTaken::Suffix
-            } else {
-                WhenTaken::Displace
-            },
+            taken: if is_true(fields.prefix) { WhenTaken::Suffix } else { WhenTaken::Displace },
             durable: is_true(fields.durable),
             token: match fields.token {
                 Some(token) => text(token)?.map(Cow::into_owned),
@@ -237,10 +233,7 @@ impl Connection {
         };
         let position = self.handing.acknowledged(&id);
         if let (Some(position), Some(inbox)) = (position, &mut self.inbox) {
-            inbox.refuse(
-                position,
-                reason.as_deref().unwrap_or("its receiver refused it"),
-            );
+            inbox.refuse(position, reason.as_deref().unwrap_or("its receiver refused it"));
         }
         Ok(())
     }

@@ -73,12 +73,7 @@ impl Webhook {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .build()?;
-        Ok(Self {
-            client,
-            url: parsed,
-            secret: secret.into(),
-            clock,
-        })
+        Ok(Self { client, url: parsed, secret: secret.into(), clock })
     }
 
     async fn post(&self, chat: &str, message: &Outgoing) -> Result<Sent, SendError> {
@@ -91,10 +86,7 @@ impl Webhook {
             buttons: message
                 .buttons
                 .iter()
-                .map(|button| ButtonBody {
-                    label: &button.label,
-                    value: &button.value,
-                })
+                .map(|button| ButtonBody { label: &button.label, value: &button.value })
                 .collect(),
         };
         let body = serde_json::to_vec(&body)
@@ -106,10 +98,7 @@ impl Webhook {
             .header(header::CONTENT_TYPE, "application/json")
             .header("x-angelia-delivery", &*message.id)
             .header("x-angelia-timestamp", timestamp)
-            .header(
-                "x-angelia-signature-256",
-                signature(&self.secret, timestamp, &body),
-            )
+            .header("x-angelia-signature-256", signature(&self.secret, timestamp, &body))
             .body(body)
             .send()
             .await;
@@ -126,11 +115,7 @@ impl Channel for Webhook {
     }
 
     fn abilities(&self) -> ChannelAbilities {
-        ChannelAbilities {
-            buttons: true,
-            home: true,
-            ..ChannelAbilities::default()
-        }
+        ChannelAbilities { buttons: true, home: true, ..ChannelAbilities::default() }
     }
 
     fn send<'a>(

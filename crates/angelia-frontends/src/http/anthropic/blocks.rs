@@ -137,11 +137,7 @@ fn plain(raw: &RawValue, place: &str) -> Result<Vec<Content>, Refused> {
 
 /// Empty text says nothing.
 fn said(text: Arc<str>) -> Vec<Content> {
-    if text.is_empty() {
-        Vec::new()
-    } else {
-        vec![Content::Text(text)]
-    }
+    if text.is_empty() { Vec::new() } else { vec![Content::Text(text)] }
 }
 
 fn tool_use(raw: &RawValue, place: &str) -> Result<Part, Refused> {
@@ -156,15 +152,9 @@ fn tool_use(raw: &RawValue, place: &str) -> Result<Part, Refused> {
     let input: RawJson = if json::is_object(&input) {
         input.into()
     } else {
-        RawValue::from_string("{}".to_owned())
-            .unwrap_or_default()
-            .into()
+        RawValue::from_string("{}".to_owned()).unwrap_or_default().into()
     };
-    Ok(Part::ToolUse {
-        id: ToolId::new(block.id),
-        name: block.name,
-        input,
-    })
+    Ok(Part::ToolUse { id: ToolId::new(block.id), name: block.name, input })
 }
 
 fn tool_result(raw: &RawValue, place: &str) -> Result<Part, Refused> {
@@ -192,10 +182,7 @@ fn thinking(raw: &RawValue, place: &str) -> Result<Part, Refused> {
     let block: Thinking = json::part(raw, place)?;
     // Ours vouches for nothing.
     let theirs = |signature: &Arc<str>| !signature.is_empty() && **signature != *SIGNATURE;
-    Ok(Part::Thinking {
-        text: block.thinking,
-        signature: block.signature.filter(theirs),
-    })
+    Ok(Part::Thinking { text: block.thinking, signature: block.signature.filter(theirs) })
 }
 
 #[derive(Debug, Deserialize)]
@@ -260,9 +247,8 @@ fn document(raw: &RawValue) -> Vec<Content> {
     };
     let (source, name) = (&document.source, document.title.unwrap_or_default());
     let name = if name.is_empty() { "document" } else { &*name };
-    let mut shown: Vec<Content> = document
-        .context
-        .map_or_else(Vec::new, |context| said(context.into_owned().into()));
+    let mut shown: Vec<Content> =
+        document.context.map_or_else(Vec::new, |context| said(context.into_owned().into()));
     if let Some(text) = source.text() {
         shown.push(file_text(name, &text));
     } else if let Ok(inner) = each(source.content, "", plain)
@@ -278,10 +264,7 @@ fn document(raw: &RawValue) -> Vec<Content> {
         let missing = match &*source.kind {
             "base64" => {
                 let bytes = source.data.len() / 4 * 3;
-                format!(
-                    "({}, about {bytes} bytes: cannot be shown here)",
-                    source.media_type
-                )
+                format!("({}, about {bytes} bytes: cannot be shown here)", source.media_type)
             }
             "url" => format!("(at {}: not fetched)", source.url),
             other => format!("(of a `{other}` source: not kept here)"),

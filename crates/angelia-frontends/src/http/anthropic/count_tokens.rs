@@ -18,10 +18,7 @@ const FRAME: u64 = 4;
 /// The body of the answer.
 pub fn count_tokens(body: &[u8]) -> Result<Vec<u8>, Refused> {
     let (ask, _) = decode::read(json::body(body)?)?;
-    let count = Count {
-        input_tokens: estimate(&ask).max(1),
-        estimated: true,
-    };
+    let count = Count { input_tokens: estimate(&ask).max(1), estimated: true };
     // Writing numbers into memory cannot fail.
     Ok(serde_json::to_vec(&count).unwrap_or_default())
 }

@@ -40,10 +40,7 @@ pub(super) fn read(request: Request<'_>) -> Result<(Ask, Messages), Refused> {
         return Err(wrong("max_tokens", "this must be at least 1"));
     }
     if request.compaction.is_some() {
-        return Err(wrong(
-            "compaction",
-            "conversations are not summed up here; leave it out",
-        ));
+        return Err(wrong("compaction", "conversations are not summed up here; leave it out"));
     }
     let offered = tools::offered(&request.tools.unwrap_or_default())?;
     let tool_choice = tools::choice(request.tool_choice, &offered)?;
@@ -66,9 +63,7 @@ pub(super) fn read(request: Request<'_>) -> Result<(Ask, Messages), Refused> {
         previous: None,
         is_utility: false,
     };
-    let dialect = Messages {
-        thinking: request.thinking.is_some_and(wants_thinking),
-    };
+    let dialect = Messages { thinking: request.thinking.is_some_and(wants_thinking) };
     Ok((ask, dialect))
 }
 
@@ -87,10 +82,7 @@ fn messages(all: &[RequestMessage<'_>]) -> Result<Vec<Message>, Refused> {
     for (index, message) in all.iter().enumerate() {
         let place = format!("messages.{index}.content");
         let (role, parts) = match &*message.role {
-            "user" => (
-                Role::User,
-                blocks::parts(Role::User, message.content, &place)?,
-            ),
+            "user" => (Role::User, blocks::parts(Role::User, message.content, &place)?),
             "assistant" => {
                 let parts = blocks::parts(Role::Assistant, message.content, &place)?;
                 (Role::Assistant, parts)
@@ -112,10 +104,7 @@ fn messages(all: &[RequestMessage<'_>]) -> Result<Vec<Message>, Refused> {
 /// A result of a call that nobody made cannot be carried anywhere. A request without answers may
 /// continue a session that knows the call.
 fn results_have_calls(messages: &[Message]) -> Result<(), Refused> {
-    if !messages
-        .iter()
-        .any(|message| message.role == Role::Assistant)
-    {
+    if !messages.iter().any(|message| message.role == Role::Assistant) {
         return Ok(());
     }
     let mut calls: HashSet<&ToolId> = HashSet::new();

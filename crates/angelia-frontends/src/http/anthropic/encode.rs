@@ -29,11 +29,7 @@ impl Dialect for Messages {
     type Encoder = Stream;
 
     fn encoder(&self, _ask: &Ask, _begin: &Begin) -> Stream {
-        Stream {
-            thinking: self.thinking,
-            index: 0,
-            open: None,
-        }
+        Stream { thinking: self.thinking, index: 0, open: None }
     }
 
     fn whole(&self, _ask: &Ask, whole: &Whole) -> Vec<u8> {
@@ -41,16 +37,11 @@ impl Dialect for Messages {
             WholeBlock::Text(text) => (!text.is_empty()).then_some(wire::Block::Text { text }),
             WholeBlock::Reasoning(text) => {
                 let shown = self.thinking && !text.is_empty();
-                shown.then_some(wire::Block::Thinking {
-                    thinking: text,
-                    signature: SIGNATURE,
-                })
+                shown.then_some(wire::Block::Thinking { thinking: text, signature: SIGNATURE })
             }
-            WholeBlock::Call { id, name, input } => Some(wire::Block::ToolUse {
-                id: id.as_str(),
-                name,
-                input: object(input),
-            }),
+            WholeBlock::Call { id, name, input } => {
+                Some(wire::Block::ToolUse { id: id.as_str(), name, input: object(input) })
+            }
         });
         let mut content: Vec<wire::Block<'_>> = shown.collect();
         if content.is_empty() {
@@ -121,11 +112,7 @@ impl Stream {
             Block::Reasoning if self.thinking => Open::Promised(Channel::Thinking),
             Block::Reasoning => Open::Hidden,
             Block::Call { id, name } => {
-                let block = wire::Block::ToolUse {
-                    id: id.as_str(),
-                    name,
-                    input: empty_object(),
-                };
+                let block = wire::Block::ToolUse { id: id.as_str(), name, input: empty_object() };
                 self.start(block, out);
                 Open::Call
             }
@@ -134,10 +121,7 @@ impl Stream {
 
     fn start(&self, content_block: wire::Block<'_>, out: &mut Vec<u8>) {
         let index = self.index;
-        let start = wire::Event::ContentBlockStart {
-            index,
-            content_block,
-        };
+        let start = wire::Event::ContentBlockStart { index, content_block };
         event(out, &start);
     }
 
@@ -149,10 +133,7 @@ impl Stream {
                     Open::Text
                 }
                 Channel::Thinking => {
-                    let block = wire::Block::Thinking {
-                        thinking: "",
-                        signature: "",
-                    };
+                    let block = wire::Block::Thinking { thinking: "", signature: "" };
                     self.start(block, out);
                     Open::Thinking
                 }
@@ -196,10 +177,8 @@ impl Stream {
             self.start(NOTHING, out);
             self.stop(out);
         }
-        let delta = wire::Event::MessageDelta {
-            delta: ending(&end.stop),
-            usage: usage(&end.usage),
-        };
+        let delta =
+            wire::Event::MessageDelta { delta: ending(&end.stop), usage: usage(&end.usage) };
         event(out, &delta);
         event(out, &wire::Event::MessageStop);
     }
@@ -271,11 +250,7 @@ fn usage(usage: &Usage) -> wire::Usage {
 
 /// Clients expect an object, whatever the model wrote.
 fn object(input: &RawValue) -> &RawValue {
-    if dialect::json::is_object(input) {
-        input
-    } else {
-        empty_object()
-    }
+    if dialect::json::is_object(input) { input } else { empty_object() }
 }
 
 fn empty_object() -> &'static RawValue {

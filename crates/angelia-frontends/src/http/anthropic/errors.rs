@@ -39,11 +39,7 @@ pub(super) fn body(error: &DialectError) -> (StatusCode, Vec<u8>) {
 fn write(error: &DialectError, details: Option<Details>) -> (StatusCode, Vec<u8>) {
     let body = ErrorBody {
         kind: "error",
-        error: ErrorDetail {
-            kind: word(error.kind),
-            message: error.to_string(),
-            details,
-        },
+        error: ErrorDetail { kind: word(error.kind), message: error.to_string(), details },
     };
     // Writing text into memory cannot fail.
     let json = serde_json::to_vec(&body).unwrap_or_default();

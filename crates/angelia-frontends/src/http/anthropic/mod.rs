@@ -27,7 +27,5 @@ pub use errors::NotRead;
 /// with it and does not look at the answer.
 pub(super) fn probes() -> Router<Arc<ApiState>> {
     let here = || async { StatusCode::NO_CONTENT };
-    Router::new()
-        .route("/", head(here))
-        .route("/api/hello", head(here))
+    Router::new().route("/", head(here)).route("/api/hello", head(here))
 }

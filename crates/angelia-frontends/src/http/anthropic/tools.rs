@@ -106,10 +106,9 @@ pub(super) fn choice(choice: Option<Choice>, tools: &[CallerTool]) -> Result<Too
     match kind.as_str() {
         "auto" => Ok(ToolChoice::Auto),
         "none" => Ok(ToolChoice::None),
-        "any" if tools.is_empty() => Err(wrong(
-            "tool_choice",
-            "there is no tool here that the model could be made to call",
-        )),
+        "any" if tools.is_empty() => {
+            Err(wrong("tool_choice", "there is no tool here that the model could be made to call"))
+        }
         "any" => Ok(ToolChoice::Required),
         "tool" => {
             let known = name.filter(|name| tools.iter().any(|tool| tool.name == *name));

@@ -85,24 +85,11 @@ pub(super) struct OutputConfig<'a> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Event<'a> {
-    MessageStart {
-        message: Message<'a>,
-    },
-    ContentBlockStart {
-        index: u32,
-        content_block: Block<'a>,
-    },
-    ContentBlockDelta {
-        index: u32,
-        delta: Delta<'a>,
-    },
-    ContentBlockStop {
-        index: u32,
-    },
-    MessageDelta {
-        delta: Ending,
-        usage: Usage,
-    },
+    MessageStart { message: Message<'a> },
+    ContentBlockStart { index: u32, content_block: Block<'a> },
+    ContentBlockDelta { index: u32, delta: Delta<'a> },
+    ContentBlockStop { index: u32 },
+    MessageDelta { delta: Ending, usage: Usage },
     MessageStop,
 }
 

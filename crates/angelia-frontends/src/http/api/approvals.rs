@@ -26,11 +26,7 @@ pub(super) async fn list(
     State(state): State<Arc<ApiState>>,
     QueryOf(query): QueryOf<PageQuery>,
 ) -> Result<Json<List<Approval>>, ApiError> {
-    let which = if query.all()? {
-        Approvals::All
-    } else {
-        Approvals::Pending
-    };
+    let which = if query.all()? { Approvals::All } else { Approvals::Pending };
     let records = state.engine.approvals(which, query.page()?).await?;
     let id = |record: &ApprovalRecord| record.approval.id.to_string();
     Ok(Json(query.list(&records, id, |record| record.into())))
@@ -75,9 +71,7 @@ pub(super) async fn decide(
     let decision = Decision {
         verdict: body.verdict,
         note: body.note,
-        answers: answers
-            .map(|(question, answer)| Answer { question, answer })
-            .collect(),
+        answers: answers.map(|(question, answer)| Answer { question, answer }).collect(),
         by: "owner".into(),
     };
     match state.engine.decide(id, decision).await {
@@ -85,10 +79,7 @@ pub(super) async fn decide(
         Err(EngineError::NotPending) => return Err(not_pending(&state, id).await),
         Err(error) => return Err(error.into()),
     }
-    Ok(Json(Decided {
-        id: id.to_string(),
-        verdict: body.verdict.as_str(),
-    }))
+    Ok(Json(Decided { id: id.to_string(), verdict: body.verdict.as_str() }))
 }
 
 /// Why there is nothing to decide.

@@ -111,9 +111,7 @@ fn message(door: &BusApi, body: MessageBody) -> Result<Message, ApiError> {
     let from = name("from", body.from.as_deref().unwrap_or(SENDER))?;
     let mut said = match (body.body, body.text) {
         (Some(_), Some(_)) => {
-            return Err(ApiError::invalid(
-                "text: a message has a text or a body, not both",
-            ));
+            return Err(ApiError::invalid("text: a message has a text or a body, not both"));
         }
         (Some(body), None) => body,
         (None, Some(text)) => json!({"text": text}),
@@ -130,16 +128,10 @@ fn message(door: &BusApi, body: MessageBody) -> Result<Message, ApiError> {
     let said = to_raw_value(&said).map_err(|error| ApiError::internal(error.to_string()))?;
     let id = body.id.filter(|id| !id.is_empty());
     let id = id.unwrap_or_else(|| door.clock.fresh_uuid().to_string());
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "microseconds of this century fit into 53 bits"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit into 53 bits")]
     let ts = door.clock.now().as_microsecond() as f64 / 1e6;
     let message = Message::compose(id, &from, &to, ts, &said);
-    Ok(Message {
-        verified: false,
-        ..message
-    })
+    Ok(Message { verified: false, ..message })
 }
 
 impl From<Receipt> for Accepted {
@@ -177,9 +169,7 @@ pub(super) async fn endpoints(
     State(state): State<Arc<ApiState>>,
 ) -> Result<Json<List<Endpoint>>, ApiError> {
     let listed = bus(&state)?.bus.endpoints();
-    Ok(Json(List::whole(
-        listed.into_iter().map(Into::into).collect(),
-    )))
+    Ok(Json(List::whole(listed.into_iter().map(Into::into).collect())))
 }
 
 impl From<EndpointState> for Endpoint {
@@ -216,10 +206,7 @@ fn encoded(
             Ok(Ok(message)) => encode(&message, &mut out),
             Ok(Err(RecvError::Lagged(missed))) => {
                 let said = json!({"missed": missed}).to_string();
-                Encoder::new(&mut out)
-                    .event("lagged")
-                    .data(said.as_bytes())
-                    .end();
+                Encoder::new(&mut out).event("lagged").data(said.as_bytes()).end();
             }
             Ok(Err(RecvError::Closed)) => return None,
             Err(_nothing_new) => Encoder::new(&mut out).comment("keep-alive").end(),
@@ -242,8 +229,5 @@ fn encode(message: &Message, out: &mut BytesMut) {
         "ts": content.ts,
         "body": content.body,
     });
-    Encoder::new(out)
-        .event("message")
-        .data(said.to_string().as_bytes())
-        .end();
+    Encoder::new(out).event("message").data(said.to_string().as_bytes()).end();
 }

@@ -63,10 +63,7 @@ pub(super) async fn events(
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
-    let held = query.hold.then(|| Held {
-        state: Arc::clone(&state),
-        turn,
-    });
+    let held = query.hold.then(|| Held { state: Arc::clone(&state), turn });
     let body = Body::from_stream(encoded(watch, first, held));
     Ok((HEADERS, body).into_response())
 }
@@ -83,9 +80,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
     match id.to_str().map(str::trim) {
         Ok("") => Ok(None),
         Ok(id) if let Some(seq) = number(id) => Ok(Some(seq)),
-        _ => Err(ApiError::invalid(
-            "Last-Event-ID: this is not the number of an event",
-        )),
+        _ => Err(ApiError::invalid("Last-Event-ID: this is not the number of an event")),
     }
 }
 

@@ -108,12 +108,7 @@ impl<'de> Deserialize<'de> for Block {
             data: Option<String>,
         }
         let fields = Fields::deserialize(deserializer)?;
-        match (
-            fields.kind.as_str(),
-            fields.text,
-            fields.media_type,
-            fields.data,
-        ) {
+        match (fields.kind.as_str(), fields.text, fields.media_type, fields.data) {
             ("text", Some(text), None, None) => Ok(Self(Content::Text(text))),
             ("text", ..) => Err(D::Error::custom("a text block has `text` and nothing else")),
             ("image", None, Some(media_type), Some(data)) => {
@@ -125,10 +120,7 @@ impl<'de> Deserialize<'de> for Block {
                 let data = BASE64_STANDARD.decode(data);
                 let data = data
                     .map_err(|error| D::Error::custom(format!("`data` is not base64: {error}")))?;
-                Ok(Self(Content::Image {
-                    media_type,
-                    data: data.into(),
-                }))
+                Ok(Self(Content::Image { media_type, data: data.into() }))
             }
             ("image", ..) => Err(D::Error::custom(
                 "an image block has `media_type`, `data` in base64, and nothing else",

@@ -36,9 +36,7 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         .route("/sessions", get(sessions::list).post(sessions::create))
         .route(
             "/sessions/{session}",
-            get(sessions::show)
-                .patch(sessions::change)
-                .delete(sessions::delete),
+            get(sessions::show).patch(sessions::change).delete(sessions::delete),
         )
         .route("/sessions/{session}/turns", post(turns::submit))
         .route("/sessions/{session}/fork", post(sessions::fork))

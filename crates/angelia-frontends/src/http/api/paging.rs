@@ -49,10 +49,7 @@ impl PageQuery {
                 ApiError::invalid("cursor: this is not the `next` of an earlier page")
             })?),
         };
-        Ok(Page {
-            limit: self.limit() + 1,
-            before,
-        })
+        Ok(Page { limit: self.limit() + 1, before })
     }
 
     pub(super) fn list<R, T>(

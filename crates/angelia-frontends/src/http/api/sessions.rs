@@ -53,10 +53,7 @@ async fn named(state: &ApiState, name: &str) -> Result<Json<List<Session>>, ApiE
 }
 
 fn owners_name(name: &str) -> ExternalName {
-    ExternalName {
-        scope: OWNERS_NAMES.into(),
-        name: name.into(),
-    }
+    ExternalName { scope: OWNERS_NAMES.into(), name: name.into() }
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -52,10 +52,7 @@ pub(super) async fn submit(
 ) -> Result<Response, ApiError> {
     let key = once::key(&caller, &headers)?;
     let options = options(&caller, &headers, &body).await?;
-    let submitted = state
-        .engine
-        .submit_once(session, body.input.0, options, key)
-        .await?;
+    let submitted = state.engine.submit_once(session, body.input.0, options, key).await?;
     let mut accepted = Accepted::new(session, &submitted);
     if submitted.repeats {
         // A turn of an earlier request may be further on, or over.
@@ -71,11 +68,7 @@ async fn options(
     headers: &HeaderMap,
     body: &TurnBody,
 ) -> Result<TurnOptions, ApiError> {
-    let origin = if caller.is_terminal(headers).await {
-        Origin::Owner
-    } else {
-        Origin::Remote
-    };
+    let origin = if caller.is_terminal(headers).await { Origin::Owner } else { Origin::Remote };
     let delegated_by = body.delegated_by.as_deref().map(str::parse).transpose();
     let delegated_by = delegated_by.map_err(|_| ApiError::not_found("session"))?;
     Ok(TurnOptions {

@@ -103,11 +103,7 @@ impl Answer {
         let view = View {
             model: Arc::clone(&ask.model),
             from: taken.from,
-            tools: ask
-                .tools
-                .iter()
-                .map(|tool| Arc::clone(&tool.name))
-                .collect(),
+            tools: ask.tools.iter().map(|tool| Arc::clone(&tool.name)).collect(),
             activity: taken.mode == Mode::Agent,
             hold: demand.is_one(),
             max_tokens: ask.max_tokens.filter(|_| !demand.is_one()),
@@ -299,9 +295,7 @@ impl Answer {
         let input = vec![Content::text(complaint)];
         let options = self.options.clone();
         let engine = &self.state.engine;
-        let submitted = engine
-            .submit_once(self.session, input, options, Some(key))
-            .await?;
+        let submitted = engine.submit_once(self.session, input, options, Some(key)).await?;
         self.follow(submitted.turn, self.session, submitted.watch);
         Ok(())
     }
@@ -345,18 +339,10 @@ impl Answer {
         if messages.iter().any(|message| message.parts.is_empty()) {
             return Ok(());
         }
-        let hashes = messages
-            .iter()
-            .flat_map(|message| incoming.found_by(message));
+        let hashes = messages.iter().flat_map(|message| incoming.found_by(message));
         let mut written = Vec::new();
         for hash in hashes {
-            let note = HistoryNote {
-                hash,
-                session: self.session,
-                turn: self.turn,
-                seq,
-                at,
-            };
+            let note = HistoryNote { hash, session: self.session, turn: self.turn, seq, at };
             written.push(self.state.engine.note_history(&note).await?);
         }
         for note in written {

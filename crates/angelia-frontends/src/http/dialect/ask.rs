@@ -59,10 +59,7 @@ pub struct Refused {
 
 impl Refused {
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            field: None,
-        }
+        Self { message: message.into(), field: None }
     }
 
     #[must_use]

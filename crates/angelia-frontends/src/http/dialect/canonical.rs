@@ -29,10 +29,7 @@ enum Canon {
 impl Chain {
     /// An empty conversation of this caller.
     pub(super) fn new(caller: &str) -> Self {
-        Self {
-            hash: digest([&b"angelia conversation 1"[..], caller.as_bytes()]),
-            last: None,
-        }
+        Self { hash: digest([&b"angelia conversation 1"[..], caller.as_bytes()]), last: None }
     }
 
     pub(super) fn of<'a>(caller: &str, messages: impl IntoIterator<Item = &'a Message>) -> Self {
@@ -103,12 +100,7 @@ fn canonical(parts: &[Part], out: &mut Vec<Canon>) {
                 let input = sorted(input.get());
                 join(
                     out,
-                    other(&[
-                        b"use",
-                        id.as_str().as_bytes(),
-                        name.as_bytes(),
-                        input.as_bytes(),
-                    ]),
+                    other(&[b"use", id.as_str().as_bytes(), name.as_bytes(), input.as_bytes()]),
                 );
             }
             Part::ToolResult { id, ok, content } => {
@@ -117,11 +109,8 @@ fn canonical(parts: &[Part], out: &mut Vec<Canon>) {
                     join(&mut inner, content_form(content));
                 }
                 let ok: &[u8] = if *ok { b"ok" } else { b"error" };
-                let mut form: Vec<Arc<[u8]>> = vec![
-                    b"result"[..].into(),
-                    id.as_str().as_bytes().into(),
-                    ok.into(),
-                ];
+                let mut form: Vec<Arc<[u8]>> =
+                    vec![b"result"[..].into(), id.as_str().as_bytes().into(), ok.into()];
                 for part in inner.into_iter().filter(Canon::counts) {
                     match part {
                         Canon::Text(text) => {

@@ -32,10 +32,7 @@ pub fn image(media_type: &str, data: &str) -> Result<Content, Refused> {
         let message = format!("images of type `{media_type}` cannot be shown; use one of {known}");
         return Err(Refused::new(message));
     }
-    Ok(Content::Image {
-        media_type: media_type.into(),
-        data: base64(data)?,
-    })
+    Ok(Content::Image { media_type: media_type.into(), data: base64(data)? })
 }
 
 /// Bytes in base64, also in several lines.

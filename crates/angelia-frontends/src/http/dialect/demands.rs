@@ -57,12 +57,12 @@ impl Demand {
     /// What the model is told beside the input.
     pub(super) fn instruction(&self) -> Option<Content> {
         match self {
-            Self::Call(None) => Some(Content::text(
-                "[Answer this by calling at least one of your tools.]",
-            )),
-            Self::Call(Some(name)) => Some(Content::text(format!(
-                "[Answer this by calling the tool `{name}`.]"
-            ))),
+            Self::Call(None) => {
+                Some(Content::text("[Answer this by calling at least one of your tools.]"))
+            }
+            Self::Call(Some(name)) => {
+                Some(Content::text(format!("[Answer this by calling the tool `{name}`.]")))
+            }
             Self::Nothing | Self::Form(_) => None,
         }
     }
@@ -77,9 +77,9 @@ impl Demand {
             Self::Call(None) if calls.next().is_none() => {
                 Err("You have called none of your tools. Call at least one of them now.".to_owned())
             }
-            Self::Call(Some(named)) if !calls.any(|name| name == named) => Err(format!(
-                "You have not called the tool `{named}`. Call it now."
-            )),
+            Self::Call(Some(named)) if !calls.any(|name| name == named) => {
+                Err(format!("You have not called the tool `{named}`. Call it now."))
+            }
             Self::Nothing | Self::Call(_) => Ok(()),
             // A call on the way to the answer is not the answer yet.
             Self::Form(_) if matches!(stop, Stop::Calls) => Ok(()),
@@ -167,11 +167,7 @@ mod tests {
     }
 
     fn call(name: &str) -> Vec<WholeBlock> {
-        vec![WholeBlock::Call {
-            id: ToolId::new("1"),
-            name: name.into(),
-            input: raw("{}"),
-        }]
+        vec![WholeBlock::Call { id: ToolId::new("1"), name: name.into(), input: raw("{}") }]
     }
 
     #[test]
@@ -180,11 +176,7 @@ mod tests {
         let demand = Demand::of(&ask(Output::Schema(raw(schema)), ToolChoice::Auto)).unwrap();
         let check = |answer: &str| demand.check(&text(answer), &Stop::EndTurn);
         assert_eq!(check(r#"{"a": 1}"#), Ok(()));
-        assert!(
-            check("{}")
-                .unwrap_err()
-                .contains("\"a\" is a required property")
-        );
+        assert!(check("{}").unwrap_err().contains("\"a\" is a required property"));
         assert!(check("Sure! {}").unwrap_err().contains("not JSON"));
         assert_eq!(demand.check(&call("f"), &Stop::Calls), Ok(()));
 

@@ -38,11 +38,7 @@ impl Gathered {
 
     /// `None`: the answer has not ended, or never began.
     pub(super) fn whole(self) -> Option<Whole> {
-        Some(Whole {
-            begin: self.begin?,
-            blocks: self.blocks,
-            end: self.end?,
-        })
+        Some(Whole { begin: self.begin?, blocks: self.blocks, end: self.end? })
     }
 
     pub(super) fn blocks(&self) -> &[WholeBlock] {
@@ -79,11 +75,7 @@ fn whole_block(block: Block, text: String) -> WholeBlock {
     match block {
         Block::Text => WholeBlock::Text(text.into()),
         Block::Reasoning => WholeBlock::Reasoning(text.into()),
-        Block::Call { id, name } => WholeBlock::Call {
-            id,
-            name,
-            input: raw(text),
-        },
+        Block::Call { id, name } => WholeBlock::Call { id, name, input: raw(text) },
     }
 }
 
@@ -98,18 +90,10 @@ fn raw(text: String) -> RawJson {
 pub(super) fn message(blocks: &[WholeBlock]) -> Message {
     let parts = blocks.iter().map(|block| match block {
         WholeBlock::Text(text) => Part::Content(Content::Text(Arc::clone(text))),
-        WholeBlock::Reasoning(text) => Part::Thinking {
-            text: Arc::clone(text),
-            signature: None,
-        },
-        WholeBlock::Call { id, name, input } => Part::ToolUse {
-            id: id.clone(),
-            name: Arc::clone(name),
-            input: Arc::clone(input),
-        },
+        WholeBlock::Reasoning(text) => Part::Thinking { text: Arc::clone(text), signature: None },
+        WholeBlock::Call { id, name, input } => {
+            Part::ToolUse { id: id.clone(), name: Arc::clone(name), input: Arc::clone(input) }
+        }
     });
-    Message {
-        role: Role::Assistant,
-        parts: parts.collect(),
-    }
+    Message { role: Role::Assistant, parts: parts.collect() }
 }

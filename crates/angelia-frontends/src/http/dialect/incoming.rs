@@ -36,9 +36,7 @@ pub(super) struct Given {
 impl Incoming {
     pub(super) fn new(ask: &Ask, caller: &str, marks: &Marks) -> Self {
         let messages = &ask.messages;
-        let last_answer = messages
-            .iter()
-            .rposition(|message| message.role == Role::Assistant);
+        let last_answer = messages.iter().rposition(|message| message.role == Role::Assistant);
         let (history, fresh) = messages.split_at(last_answer.map_or(0, |at| at + 1));
         let chains = |caller: &str| {
             let before = Chain::of(caller, history);
@@ -62,19 +60,14 @@ impl Incoming {
 
     /// Under which hash the session of this conversation is looked for.
     pub(super) fn sought(&self) -> Option<Hash> {
-        let (before, _) = self
-            .narrowed
-            .as_ref()
-            .map_or((&self.before, &self.after), |(a, b)| (a, b));
+        let (before, _) =
+            self.narrowed.as_ref().map_or((&self.before, &self.after), |(a, b)| (a, b));
         (!before.is_empty()).then(|| before.hash())
     }
 
     /// Under which hashes it will be found after this answer.
     pub(super) fn found_by(&self, answer: &Message) -> impl Iterator<Item = Hash> {
-        let chains = [
-            Some(&self.after),
-            self.narrowed.as_ref().map(|(_, after)| after),
-        ];
+        let chains = [Some(&self.after), self.narrowed.as_ref().map(|(_, after)| after)];
         chains.into_iter().flatten().map(|chain| {
             let mut chain = chain.clone();
             chain.push(answer);
@@ -104,11 +97,9 @@ impl Incoming {
         let mut beside = Vec::new();
         for part in self.fresh.iter().flat_map(|message| &message.parts) {
             match part {
-                Part::ToolResult { id, ok, content } => results.push(Given {
-                    id: id.clone(),
-                    ok: *ok,
-                    content: content.clone(),
-                }),
+                Part::ToolResult { id, ok, content } => {
+                    results.push(Given { id: id.clone(), ok: *ok, content: content.clone() })
+                }
                 Part::Content(content) if says_something(content) => beside.push(content.clone()),
                 Part::Content(_) | Part::Thinking { .. } | Part::ToolUse { .. } => {}
             }
@@ -136,9 +127,7 @@ impl Incoming {
         if answers || !self.input().is_empty() || !self.results().is_empty() {
             return Ok(());
         }
-        Err(Refused::new(
-            "there is nothing to answer: the last message is empty",
-        ))
+        Err(Refused::new("there is nothing to answer: the last message is empty"))
     }
 
     pub(super) fn has_images(&self) -> bool {

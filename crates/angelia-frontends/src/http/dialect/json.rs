@@ -15,8 +15,7 @@ pub fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Refused> {
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = read(&mut json, "")?;
-    json.end()
-        .map_err(|error| Refused::new(format!("the body is not one JSON value: {error}")))?;
+    json.end().map_err(|error| Refused::new(format!("the body is not one JSON value: {error}")))?;
     Ok(value)
 }
 

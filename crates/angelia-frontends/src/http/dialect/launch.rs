@@ -124,9 +124,7 @@ fn capabilities(state: &ApiState, spec: &SessionSpec) -> Result<Capabilities, Di
 pub(super) fn schema(output: &Output) -> Option<RawJson> {
     match output {
         Output::Text => None,
-        Output::Json => RawValue::from_string(ANY_OBJECT.to_owned())
-            .ok()
-            .map(Into::into),
+        Output::Json => RawValue::from_string(ANY_OBJECT.to_owned()).ok().map(Into::into),
         Output::Schema(schema) => Some(Arc::clone(schema)),
     }
 }
@@ -157,16 +155,10 @@ mod tests {
         let append = |text: &str| SystemPrompt::Append(text.into());
         let replace = |text: &str| SystemPrompt::Replace(text.into());
         let default = SystemPrompt::Default;
-        assert_eq!(
-            prompt(Mode::Model, &replace("own"), "theirs"),
-            replace("theirs")
-        );
+        assert_eq!(prompt(Mode::Model, &replace("own"), "theirs"), replace("theirs"));
         assert_eq!(prompt(Mode::Model, &replace("own"), ""), replace("own"));
         assert_eq!(prompt(Mode::Agent, &default, "theirs"), append("theirs"));
-        assert_eq!(
-            prompt(Mode::Agent, &append("own"), "theirs"),
-            append("own\n\ntheirs")
-        );
+        assert_eq!(prompt(Mode::Agent, &append("own"), "theirs"), append("own\n\ntheirs"));
         assert_eq!(prompt(Mode::Agent, &append("own"), ""), append("own"));
         assert_eq!(prompt(Mode::Agent, &default, ""), default);
     }

@@ -36,10 +36,7 @@ pub(super) struct Claim {
 
 impl Claim {
     fn take(state: &Arc<ApiState>, turn: TurnId) -> Option<Self> {
-        state.recent.claim(turn).then(|| Self {
-            state: Arc::clone(state),
-            turn,
-        })
+        state.recent.claim(turn).then(|| Self { state: Arc::clone(state), turn })
     }
 }
 
@@ -124,10 +121,10 @@ async fn after(state: &ApiState, who: &Who, turn: TurnId) -> Result<Place, Diale
 
 /// A session that the caller names, and whose conversation it does not repeat.
 async fn named(state: &ApiState, who: &Who, marks: &Marks) -> Result<Place, DialectError> {
-    let name = marks.name.as_ref().map(|name| ExternalName {
-        scope: format!("v1:{}", who.name).into(),
-        name: name.clone(),
-    });
+    let name = marks
+        .name
+        .as_ref()
+        .map(|name| ExternalName { scope: format!("v1:{}", who.name).into(), name: name.clone() });
     let id = match (&name, marks.session) {
         (_, Some(id)) => Some(id),
         (Some(name), None) => state.engine.named(name).await?,
@@ -141,10 +138,8 @@ async fn named(state: &ApiState, who: &Who, marks: &Marks) -> Result<Place, Dial
             Ok(Place::Continues(session, None))
         }
         _ if name.is_some() => Ok(Place::New(None)),
-        _ => Err(
-            DialectError::new(ErrorKind::NotFound, format!("there is no session {id}"))
-                .with_hint("leave x-angelia-session out; the answer names its session"),
-        ),
+        _ => Err(DialectError::new(ErrorKind::NotFound, format!("there is no session {id}"))
+            .with_hint("leave x-angelia-session out; the answer names its session")),
     }
 }
 

@@ -84,9 +84,5 @@ pub struct Whole {
 pub enum WholeBlock {
     Text(Arc<str>),
     Reasoning(Arc<str>),
-    Call {
-        id: ToolId,
-        name: Arc<str>,
-        input: RawJson,
-    },
+    Call { id: ToolId, name: Arc<str>, input: RawJson },
 }

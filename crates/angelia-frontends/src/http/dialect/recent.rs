@@ -35,10 +35,7 @@ pub struct Recent {
 
 impl Default for Recent {
     fn default() -> Self {
-        Self {
-            since: Timestamp::now(),
-            inner: Mutex::default(),
-        }
+        Self { since: Timestamp::now(), inner: Mutex::default() }
     }
 }
 
@@ -86,20 +83,10 @@ impl Recent {
         let now = Instant::now();
         let mut inner = self.lock();
         if inner.requests.len() >= MANY {
-            inner
-                .requests
-                .retain(|_, request| now - request.at < REPEATS);
+            inner.requests.retain(|_, request| now - request.at < REPEATS);
         }
-        let request = Request {
-            turn,
-            from,
-            stream,
-            fingerprint,
-            at: now,
-        };
-        inner
-            .requests
-            .extend(keys.into_iter().map(|key| (key, request)));
+        let request = Request { turn, from, stream, fingerprint, at: now };
+        inner.requests.extend(keys.into_iter().map(|key| (key, request)));
     }
 
     /// The newest request under this key, if it was made a moment ago.
@@ -138,10 +125,7 @@ impl Recent {
     /// Does the turn wait since this event?
     pub(super) fn is_waiting(&self, turn: TurnId, after: Seq) -> bool {
         let inner = self.lock();
-        inner
-            .waiting
-            .get(&turn)
-            .is_some_and(|(seq, _)| *seq == after)
+        inner.waiting.get(&turn).is_some_and(|(seq, _)| *seq == after)
     }
 
     /// The results have come: of any number who bring them, one may give them.
@@ -166,11 +150,8 @@ impl Recent {
             let alive = |viewers: &Viewers| viewers.count > 0 || now - viewers.since < LONG;
             inner.viewers.retain(|_, viewers| alive(viewers));
         }
-        let viewers = inner.viewers.entry(turn).or_insert(Viewers {
-            count: 0,
-            finish: false,
-            since: now,
-        });
+        let viewers =
+            inner.viewers.entry(turn).or_insert(Viewers { count: 0, finish: false, since: now });
         viewers.count += 1;
         viewers.finish |= finish;
     }
@@ -195,9 +176,7 @@ impl Recent {
 
     /// The request was answered, and may be made again.
     pub(super) fn forget(&self, turn: TurnId) {
-        self.lock()
-            .requests
-            .retain(|_, request| request.turn != turn);
+        self.lock().requests.retain(|_, request| request.turn != turn);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

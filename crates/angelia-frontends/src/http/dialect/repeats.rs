@@ -62,11 +62,7 @@ impl Serving<'_> {
     ) -> Result<Option<recent::Request>, DialectError> {
         let recent = &self.state.recent;
         let fingerprint = asked.incoming.fingerprint();
-        let Keys {
-            plain,
-            keyed,
-            client,
-        } = asked.keys;
+        let Keys { plain, keyed, client } = asked.keys;
         if let Some(request) = keyed.and_then(|key| recent.like(&key)) {
             if request.fingerprint != fingerprint {
                 return Err(EngineError::KeyReused(request.turn).into());
@@ -95,13 +91,7 @@ impl Serving<'_> {
         let fingerprint = asked.incoming.fingerprint();
         let all = [Some(keys.plain), keys.keyed, keys.client];
         let recent = &self.state.recent;
-        recent.note(
-            all.into_iter().flatten(),
-            fingerprint,
-            turn,
-            from,
-            asked.ask.stream,
-        );
+        recent.note(all.into_iter().flatten(), fingerprint, turn, from, asked.ask.stream);
     }
 
     /// The same, for a repeat after a restart: the caller sees nothing before that is committed.

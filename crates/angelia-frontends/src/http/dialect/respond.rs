@@ -37,11 +37,7 @@ const STREAM_HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 pub(super) async fn respond<D: Dialect>(answer: Answer, dialect: D) -> Response {
-    if answer.ask.stream {
-        streamed(answer, dialect).await
-    } else {
-        whole(answer, dialect).await
-    }
+    if answer.ask.stream { streamed(answer, dialect).await } else { whole(answer, dialect).await }
 }
 
 /// An error in the dialect's words.
@@ -131,14 +127,8 @@ async fn streamed<D: Dialect>(mut answer: Answer, dialect: D) -> Response {
         }
     };
     let (turn, session) = (answer.turn, answer.session);
-    let streaming = Streaming {
-        answer,
-        dialect,
-        encoder: None,
-        first,
-        block_open: false,
-        state: State::Going,
-    };
+    let streaming =
+        Streaming { answer, dialect, encoder: None, first, block_open: false, state: State::Going };
     let mut response = Response::new(Body::new(StreamBody::new(frames(streaming))));
     let headers = response.headers_mut();
     for (name, value) in STREAM_HEADERS {

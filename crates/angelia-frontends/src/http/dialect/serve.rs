@@ -94,10 +94,7 @@ pub(super) struct Lost {
 impl Lost {
     /// The conversation and the results go to a new process.
     pub(super) async fn carry(self, state: &Arc<ApiState>) -> Result<Taken, DialectError> {
-        let serving = Serving {
-            state,
-            who: &self.who,
-        };
+        let serving = Serving { state, who: &self.who };
         let session = state.engine.session(self.session).await?;
         serving.relaunched(&self.asked, &session).await
     }
@@ -179,13 +176,7 @@ impl Serving<'_> {
 
     /// Finds the session and gives it what is new.
     async fn take(self, asked: &Asked) -> Result<Taken, DialectError> {
-        let Asked {
-            ask,
-            marks,
-            incoming,
-            launch,
-            ..
-        } = asked;
+        let Asked { ask, marks, incoming, launch, .. } = asked;
         match matching::place(self.state, self.who, ask, incoming, marks).await? {
             Place::New(name) => self.carried(asked, incoming.history.clone(), name).await,
             Place::BranchesAt(turn) => {
@@ -252,10 +243,7 @@ impl Serving<'_> {
         let noted = self.note(asked, session.id, turn, from).await?;
         for given in results {
             let engine = &self.state.engine;
-            match engine
-                .give_tool_result(turn, given.id, given.ok, given.content)
-                .await
-            {
+            match engine.give_tool_result(turn, given.id, given.ok, given.content).await {
                 Ok(()) => {}
                 Err(EngineError::NotRunning) => {
                     self.state.recent.forget(turn);
@@ -329,11 +317,7 @@ impl Serving<'_> {
         let (spec, input) = retold(asked, history)?;
         // A session with a name may be somebody else's by now.
         let is_ours = name.is_none();
-        let new = NewSession {
-            spec,
-            title: None,
-            name,
-        };
+        let new = NewSession { spec, title: None, name };
         let session = self.state.engine.create_session(new).await?.id;
         let made = is_ours.then_some(session);
         self.submit(asked, session, input, made).await
@@ -355,9 +339,7 @@ impl Serving<'_> {
             ..Submission::new(session, input, asked.options.clone())
         };
         let submitted = engine.submit_as(new).await;
-        let unused = submitted
-            .as_ref()
-            .map_or(true, |submitted| submitted.repeats);
+        let unused = submitted.as_ref().map_or(true, |submitted| submitted.repeats);
         if unused && let Some(made) = made {
             engine.delete_session(made).await?;
         }

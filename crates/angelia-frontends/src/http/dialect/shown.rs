@@ -141,19 +141,13 @@ impl Shown {
             From::After(seq) => event.seq > seq,
         };
         match &event.kind {
-            EventKind::Delta {
-                block,
-                channel,
-                text,
-            } if !self.view.hold => {
+            EventKind::Delta { block, channel, text } if !self.view.hold => {
                 self.text(event, *block, *channel, text, out);
                 self.unfinished.entry(*block).or_default().push_str(text);
             }
-            EventKind::Block {
-                block,
-                channel,
-                text,
-            } if !self.view.hold => self.whole(event, *block, *channel, text, out),
+            EventKind::Block { block, channel, text } if !self.view.hold => {
+                self.whole(event, *block, *channel, text, out)
+            }
             EventKind::ToolCall(call) => self.call(event, call, out),
             EventKind::ToolResult(result) => {
                 self.calls.retain(|call| call.id != result.id);
@@ -434,11 +428,7 @@ impl Shown {
         self.close_any(out);
         self.begin(event, out);
         let usage = self.used(&self.usage);
-        out.push(Piece::End(End {
-            stop,
-            usage,
-            status,
-        }));
+        out.push(Piece::End(End { stop, usage, status }));
     }
 }
 

@@ -134,13 +134,7 @@ impl ErrorKind {
 
 impl DialectError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            hint: None,
-            field: None,
-            retry_after: None,
-        }
+        Self { kind, message: message.into(), hint: None, field: None, retry_after: None }
     }
 
     #[must_use]
@@ -156,10 +150,7 @@ impl DialectError {
 
 impl From<Refused> for DialectError {
     fn from(refused: Refused) -> Self {
-        Self {
-            field: refused.field,
-            ..Self::new(ErrorKind::Refused, refused.message)
-        }
+        Self { field: refused.field, ..Self::new(ErrorKind::Refused, refused.message) }
     }
 }
 

@@ -35,10 +35,7 @@ pub(super) struct Free {
 
 impl StopWords {
     pub(super) fn new(words: &[Arc<str>]) -> Self {
-        Self {
-            words: words.to_vec(),
-            held: String::new(),
-        }
+        Self { words: words.to_vec(), held: String::new() }
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -56,17 +53,11 @@ impl StopWords {
             .min_by_key(|(end, at, _)| (*end, *at));
         if let Some((_, at, word)) = found {
             held.truncate(at);
-            return Free {
-                text: held,
-                found: Some(Arc::clone(word)),
-            };
+            return Free { text: held, found: Some(Arc::clone(word)) };
         }
         let kept = self.beginning_at_the_end(&held);
         self.held = held.split_off(held.len() - kept);
-        Free {
-            text: held,
-            found: None,
-        }
+        Free { text: held, found: None }
     }
 
     /// Nothing more comes: what was held back is no word.
@@ -114,15 +105,9 @@ mod tests {
     fn a_text_ends_before_the_word() {
         let ended = |pieces: &[&str]| shown(words(&["END", "\n\n"]), pieces);
         assert_eq!(ended(&["a b"]), ("a b".to_owned(), None));
-        assert_eq!(
-            ended(&["one EN", "D two"]),
-            ("one ".to_owned(), Some("END".into()))
-        );
+        assert_eq!(ended(&["one EN", "D two"]), ("one ".to_owned(), Some("END".into())));
         assert_eq!(ended(&["E", "N"]), ("EN".to_owned(), None));
-        assert_eq!(
-            ended(&["a\n", "\nEND"]),
-            ("a".to_owned(), Some("\n\n".into()))
-        );
+        assert_eq!(ended(&["a\n", "\nEND"]), ("a".to_owned(), Some("\n\n".into())));
         // The end of one beginning may be the beginning of another.
         assert_eq!(ended(&["EEN", "D"]), ("E".to_owned(), Some("END".into())));
     }

@@ -82,19 +82,13 @@ pub(in crate::http) fn meant(
     let id = settings.aliases.get(id).map_or(id, |alias| alias);
     if let Some(profile) = profiles.iter().find(|one| *one.name == *id) {
         return Some(Meant {
-            wanted: Wanted {
-                profile: Some(Arc::clone(&profile.name)),
-                ..Wanted::default()
-            },
+            wanted: Wanted { profile: Some(Arc::clone(&profile.name)), ..Wanted::default() },
             mode: profile.mode,
             word: Arc::clone(&profile.name),
         });
     }
     if let Some((word, model)) = id.split_once('/') {
-        return settings
-            .families
-            .iter()
-            .find_map(|family| prefixed(family, word, model));
+        return settings.families.iter().find_map(|family| prefixed(family, word, model));
     }
     let begins = |family: &&Family| family.bare.iter().any(|start| id.starts_with(&**start));
     let family = settings.families.iter().find(begins)?;
@@ -116,10 +110,7 @@ fn prefixed(family: &Family, word: &str, model: &str) -> Option<Meant> {
 fn of(family: &Family, mode: Mode, word: &str, model: &str) -> Meant {
     Meant {
         wanted: Wanted {
-            target: Some(Target {
-                executor: Arc::clone(&family.executor),
-                mode,
-            }),
+            target: Some(Target { executor: Arc::clone(&family.executor), mode }),
             // The agent's own choice has no name of its own in an id.
             model: (model != "default").then(|| model.into()),
             ..Wanted::default()
@@ -242,11 +233,7 @@ mod tests {
         let model = meant("alpha/large", &settings, &profiles()).unwrap();
         let key = |profiles, agent_mode| Who {
             name: "key:k".into(),
-            grant: Arc::new(Grant {
-                profiles,
-                agent_mode,
-                max_cost_usd_per_day: None,
-            }),
+            grant: Arc::new(Grant { profiles, agent_mode, max_cost_usd_per_day: None }),
             is_owner: false,
         };
         let all = || Allowed::All;

@@ -28,11 +28,7 @@ pub(in crate::http) async fn answer(
     let session = state.engine.session(record.session).await?;
     let tools = session.spec.caller_tools.iter();
     let mut shown = Shown::new(View {
-        model: session
-            .spec
-            .model
-            .clone()
-            .unwrap_or_else(|| "default".into()),
+        model: session.spec.model.clone().unwrap_or_else(|| "default".into()),
         from: ShownFrom::Part(part),
         tools: tools.map(|tool| tool.name.clone()).collect(),
         activity: false,

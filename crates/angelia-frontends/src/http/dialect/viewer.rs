@@ -18,11 +18,7 @@ pub(super) struct Viewer {
 impl Viewer {
     pub(super) fn enter(state: &Arc<ApiState>, turn: TurnId, streams: bool) -> Self {
         state.recent.enters(turn, !streams);
-        Self {
-            state: Arc::clone(state),
-            turn,
-            saw_the_end: false,
-        }
+        Self { state: Arc::clone(state), turn, saw_the_end: false }
     }
 
     /// The answer is over.

@@ -39,9 +39,10 @@ pub(super) fn contents(raw: Option<&RawValue>, place: &str) -> Result<Vec<Conten
             }
             Ok(contents)
         }
-        _ => Err(
-            Refused::new(format!("{place}: this must be a string or a list of parts")).at(place),
-        ),
+        _ => {
+            Err(Refused::new(format!("{place}: this must be a string or a list of parts"))
+                .at(place))
+        }
     }
 }
 
@@ -75,9 +76,7 @@ fn content(raw: &RawValue, place: &str) -> Result<Option<Content>, Refused> {
             let url = match url {
                 ImageUrl::Plain(url) | ImageUrl::Object { url } => url,
             };
-            image_url(&url)
-                .map(Some)
-                .map_err(|refused| at(&refused, place))
+            image_url(&url).map(Some).map_err(|refused| at(&refused, place))
         }
         "file" => {
             let part: FilePart<'_> = json::part(raw, place)?;

@@ -18,10 +18,7 @@ pub(super) struct Conversation {
 impl Conversation {
     /// What the request adds to a conversation that is known already.
     pub(super) fn continued() -> Self {
-        Self {
-            continues: true,
-            ..Self::default()
-        }
+        Self { continues: true, ..Self::default() }
     }
 
     /// What the caller gives as the instructions for all of it.
@@ -44,10 +41,7 @@ impl Conversation {
     }
 
     pub(super) fn user(&mut self, contents: Vec<Content>) {
-        self.push(
-            Role::User,
-            contents.into_iter().map(Part::Content).collect(),
-        );
+        self.push(Role::User, contents.into_iter().map(Part::Content).collect());
     }
 
     /// An answer may come in several items; it is one message.
@@ -60,11 +54,7 @@ impl Conversation {
 
     /// Results of one round are one message.
     pub(super) fn result(&mut self, id: ToolId, content: Vec<Content>) {
-        let result = Part::ToolResult {
-            id,
-            ok: true,
-            content,
-        };
+        let result = Part::ToolResult { id, ok: true, content };
         let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
         match self.messages.last_mut() {
             Some(last) if last.role == Role::User && last.parts.iter().all(is_result) => {
@@ -82,11 +72,7 @@ impl Conversation {
 
     /// System prompt and messages; `field` is what the request calls them.
     pub(super) fn finish(self, field: &str) -> Result<(Option<Arc<str>>, Vec<Message>), Refused> {
-        if !self
-            .messages
-            .iter()
-            .any(|message| message.role == Role::User)
-        {
+        if !self.messages.iter().any(|message| message.role == Role::User) {
             let message = format!("{field}: there must be something to answer");
             return Err(Refused::new(message).at(field));
         }
@@ -123,7 +109,5 @@ pub(super) fn wrapped(name: &str, text: &str) -> RawJson {
 }
 
 fn object(json: &str) -> RawJson {
-    RawValue::from_string(json.to_owned())
-        .unwrap_or_default()
-        .into()
+    RawValue::from_string(json.to_owned()).unwrap_or_default().into()
 }

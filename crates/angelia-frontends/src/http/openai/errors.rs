@@ -27,12 +27,7 @@ struct Detail<'a> {
 pub fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
     let (kind, code) = words(error.kind);
     let body = Body {
-        error: Detail {
-            message: error.to_string(),
-            kind,
-            param: error.field.as_deref(),
-            code,
-        },
+        error: Detail { message: error.to_string(), kind, param: error.field.as_deref(), code },
     };
     // Writing text into memory cannot fail.
     let json = serde_json::to_vec(&body).unwrap_or_default();

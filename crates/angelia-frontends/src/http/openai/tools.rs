@@ -36,11 +36,8 @@ pub(super) fn add(tools: &mut Vec<CallerTool>, tool: CallerTool) {
 /// One function, in either spelling.
 pub(super) fn function(raw: &RawValue, place: &str) -> Result<CallerTool, Refused> {
     let tool: Tool<'_> = json::part(raw, place)?;
-    let flat = Function {
-        name: tool.name,
-        description: tool.description,
-        parameters: tool.parameters,
-    };
+    let flat =
+        Function { name: tool.name, description: tool.description, parameters: tool.parameters };
     tool.function.unwrap_or(flat).into_caller_tool(place)
 }
 
@@ -78,10 +75,8 @@ pub(super) fn choice(
     let choice: Choice<'_> = json::part(raw, field)?;
     match choice.kind.as_deref() {
         Some("allowed_tools") => {
-            let allowed = choice.allowed_tools.unwrap_or(Allowed {
-                mode: choice.mode,
-                tools: choice.tools,
-            });
+            let allowed =
+                choice.allowed_tools.unwrap_or(Allowed { mode: choice.mode, tools: choice.tools });
             let names = allowed.tools.iter().filter_map(Named::name);
             let names: Vec<&str> = names.collect();
             tools.retain(|tool| names.contains(&&*tool.name));
@@ -91,10 +86,7 @@ pub(super) fn choice(
             }
         }
         None | Some("function" | "custom") => {
-            let named = Named {
-                name: choice.name,
-                function: choice.function,
-            };
+            let named = Named { name: choice.name, function: choice.function };
             match named.name() {
                 Some(name) => called(name, tools, field),
                 None => Err(Refused::new(format!("{field}: the tool has no name")).at(field)),
@@ -157,11 +149,7 @@ impl Function<'_> {
                 return Err(Refused::new(message).at(place));
             }
         };
-        Ok(CallerTool {
-            name,
-            description: self.description.unwrap_or_default(),
-            input_schema,
-        })
+        Ok(CallerTool { name, description: self.description.unwrap_or_default(), input_schema })
     }
 }
 

@@ -23,10 +23,7 @@ pub(super) fn add(paths: &mut Paths) {
 /// What every request for an answer may carry.
 fn asked(path: &'static str, about: &'static str) -> Operation {
     Operation::post(path, about)
-        .header(
-            "idempotency-key",
-            "The same a second time gets the same turn.",
-        )
+        .header("idempotency-key", "The same a second time gets the same turn.")
         .header(
             "x-angelia-session",
             "Without answers in the request: it is the next turn of this session.",
@@ -82,20 +79,14 @@ fn models(paths: &mut Paths) {
     });
     let error = json!({"anyOf": [paths.written::<messages::ErrorBody>(), paths.written::<ErrorShape<'_>>()]});
     let version = |operation: Operation| {
-        operation.header(
-            "anthropic-version",
-            "Whoever sends it gets Anthropic's shape.",
-        )
+        operation.header("anthropic-version", "Whoever sends it gets Anthropic's shape.")
     };
     let all = version(Operation::get("/v1/models", "What can be asked for."));
     let all = all
         .query(&query(), &["client_version", "after_id", "limit"])
         .answers(200, Answer::Json(lists));
     paths.add(all.error(error.clone()));
-    let one = version(Operation::get(
-        "/v1/models/{id}",
-        "One of them; ids may have slashes.",
-    ));
+    let one = version(Operation::get("/v1/models/{id}", "One of them; ids may have slashes."));
     paths.add(one.answers(200, Answer::Json(model)).error(error));
 }
 

@@ -35,17 +35,11 @@ fn machine(paths: &mut Paths) {
     put(paths, alive.answers(200, hello).open());
     let status = json!({"type": "object", "properties": {"status": {"const": "ready"}}, "required": ["status"]});
     let ready = Operation::get("/readyz", "Can it do its work?");
-    put(
-        paths,
-        ready.answers(200, Answer::Json(status)).fails(&[503]),
-    );
+    put(paths, ready.answers(200, Answer::Json(status)).fails(&[503]));
     let metrics = Operation::get("/metrics", "Counts for Prometheus.");
     put(paths, metrics.answers(200, Answer::Text));
     let this = Operation::get("/openapi.json", "This document.");
-    put(
-        paths,
-        this.answers(200, Answer::Json(json!({"type": "object"}))),
-    );
+    put(paths, this.answers(200, Answer::Json(json!({"type": "object"}))));
     for path in ["/", "/api/hello"] {
         let about = "What Claude Code asks first, to have a connection by then.";
         let probe = Operation::new("head", path, about);
@@ -66,18 +60,10 @@ fn sessions(paths: &mut Paths) {
     let list = Answer::Json(paths.written::<List<Session>>());
     let page = paths.inline::<PageQuery>();
     let listed = Operation::get(all, "Sessions, newest first.");
-    put(
-        paths,
-        listed
-            .query(&page, &["limit", "cursor", "name"])
-            .answers(200, list),
-    );
+    put(paths, listed.query(&page, &["limit", "cursor", "name"]).answers(200, list));
     let new = paths.read::<NewSessionBody>();
     let create = Operation::post(all, "A new session.").optional_body(new);
-    put(
-        paths,
-        create.answers(201, shown()).fails(&[404, 409, 424, 503]),
-    );
+    put(paths, create.answers(201, shown()).fails(&[404, 409, 424, 503]));
     let show = Operation::get(one, "A session.");
     put(paths, show.answers(200, shown()));
     let title = paths.read::<ChangeBody>();
@@ -85,34 +71,24 @@ fn sessions(paths: &mut Paths) {
     put(paths, change.answers(200, shown()).fails(&[409]));
     let delete = Operation::new("delete", one, "Removed, with its record.");
     put(paths, delete.answers(204, Answer::Nothing).fails(&[409]));
-    let fork = Operation::post(
-        "/api/sessions/{session}/fork",
-        "One that goes on from here.",
-    );
+    let fork = Operation::post("/api/sessions/{session}/fork", "One that goes on from here.");
     put(paths, fork.answers(201, shown()).fails(&[409, 503]));
 }
 
 fn turns(paths: &mut Paths) {
     let said = paths.read::<TurnBody>();
     let accepted = Answer::Json(paths.written::<Accepted>());
-    let submit = Operation::post(
-        "/api/sessions/{session}/turns",
-        "A turn; its events tell the rest.",
-    );
+    let submit =
+        Operation::post("/api/sessions/{session}/turns", "A turn; its events tell the rest.");
     let submit = submit
-        .header(
-            "idempotency-key",
-            "The same a second time is the same turn.",
-        )
+        .header("idempotency-key", "The same a second time is the same turn.")
         .body(said.clone())
         .answers(202, accepted);
     put(paths, submit.fails(&[409, 424, 429, 503]));
     let page = paths.inline::<PageQuery>();
     let list = Answer::Json(paths.written::<List<Turn>>());
     let listed = Operation::get("/api/turns", "Turns, newest first.");
-    let listed = listed
-        .query(&page, &["limit", "cursor", "session"])
-        .fails(&[404]);
+    let listed = listed.query(&page, &["limit", "cursor", "session"]).fails(&[404]);
     put(paths, listed.answers(200, list));
     let turn = paths.written::<Turn>();
     let show = Operation::get("/api/turns/{turn}", "A turn.");
@@ -124,10 +100,7 @@ fn turns(paths: &mut Paths) {
     put(paths, interrupt.fails(&[409]));
     let steered = Answer::Json(paths.written::<Steered>());
     let steer = Operation::post("/api/turns/{turn}/steer", "Words for a running turn.").body(said);
-    put(
-        paths,
-        steer.answers(202, steered).fails(&[409, 424, 429, 503]),
-    );
+    put(paths, steer.answers(202, steered).fails(&[409, 424, 429, 503]));
 }
 
 fn events(paths: &mut Paths) {
@@ -162,17 +135,11 @@ fn approvals(paths: &mut Paths) {
 
 fn bus(paths: &mut Paths) {
     let endpoints = Answer::Json(paths.written::<List<BusEndpoint>>());
-    let listed = Operation::get(
-        "/api/bus/endpoints",
-        "Who listens, and for whom mail waits.",
-    );
+    let listed = Operation::get("/api/bus/endpoints", "Who listens, and for whom mail waits.");
     put(paths, listed.answers(200, endpoints).fails(&[503]));
     let message = paths.read::<BusMessageBody>();
     let accepted = Answer::Json(paths.written::<BusAccepted>());
-    let send = Operation::post(
-        "/api/bus/messages",
-        "A message; kept until it is delivered.",
-    );
+    let send = Operation::post("/api/bus/messages", "A message; kept until it is delivered.");
     let send = send.body(message).answers(202, accepted);
     put(paths, send.fails(&[429, 503]));
     let about = "Messages as they come in, as server-sent events.";

@@ -162,17 +162,8 @@ impl Paths {
     }
 
     pub(super) fn add(&mut self, operation: Operation) {
-        let Operation {
-            method,
-            path,
-            about,
-            body,
-            parameters,
-            answers,
-            mut errors,
-            error,
-            open,
-        } = operation;
+        let Operation { method, path, about, body, parameters, answers, mut errors, error, open } =
+            operation;
         let mut responses = Map::new();
         for (status, answer) in answers {
             responses.insert(status.to_string(), response(about, answer));

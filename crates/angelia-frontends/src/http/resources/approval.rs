@@ -68,11 +68,7 @@ impl From<&ApprovalRecord> for Approval {
             tool: approval.tool_name.to_string(),
             title: approval.title.to_string(),
             detail: approval.detail.to_string(),
-            tool_id: approval
-                .tool_id
-                .as_ref()
-                .map(ToolId::as_str)
-                .map(str::to_owned),
+            tool_id: approval.tool_id.as_ref().map(ToolId::as_str).map(str::to_owned),
             choices: choices.map(|choice| choice.as_str().to_owned()).collect(),
             questions: match &approval.kind {
                 ApprovalKind::Tool => None,

@@ -39,16 +39,10 @@ use anyhow::{Context as _, bail};
 const HANG: Duration = Duration::from_mins(10);
 
 fn main() -> anyhow::Result<ExitCode> {
-    let mut agent = Agent {
-        stdout: Some(duplicate(&io::stdout())?),
-    };
+    let mut agent = Agent { stdout: Some(duplicate(&io::stdout())?) };
     let mut verbs = env::args().skip(1);
     while let Some(verb) = verbs.next() {
-        let needed = if takes_value(&verb) {
-            verbs.next()
-        } else {
-            Some(String::new())
-        };
+        let needed = if takes_value(&verb) { verbs.next() } else { Some(String::new()) };
         let value = needed.with_context(|| format!("{verb} needs a value"))?;
         if let Some(code) = agent.act(&verb, &value)? {
             return Ok(code);
@@ -159,10 +153,7 @@ fn write_pid(path: &str) -> io::Result<()> {
 }
 
 fn environment() -> String {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "showing the environment is the verb's purpose"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "showing the environment is the verb's purpose")]
     let mut lines: Vec<String> = env::vars_os()
         .map(|(name, value)| format!("{}={}\n", name.display(), value.display()))
         .collect();
@@ -181,22 +172,15 @@ fn flood(stream: &mut impl io::Write, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a leftover descendant is what this fake is for"
-)]
+#[expect(clippy::disallowed_methods, reason = "a leftover descendant is what this fake is for")]
 fn fork(verbs: &str) -> anyhow::Result<()> {
-    Command::new(env::current_exe()?)
-        .args(verbs.split(' '))
-        .spawn()?;
+    Command::new(env::current_exe()?).args(verbs.split(' ')).spawn()?;
     Ok(())
 }
 
 /// A handler in place of the signal's default action; on a thread, as the verbs go on.
 fn on_term(exit: Option<i32>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut term = {
         let _inside = runtime.enter();
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?

@@ -6,14 +6,7 @@ use serde_json::{Value, json};
 
 use crate::session::{Session, Taken};
 
-const MODES: [&str; 6] = [
-    "acceptEdits",
-    "auto",
-    "bypassPermissions",
-    "default",
-    "dontAsk",
-    "plan",
-];
+const MODES: [&str; 6] = ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan"];
 
 /// What newer versions can do, by the names clients test for.
 const CAPABILITIES: [&str; 4] = [
@@ -34,28 +27,18 @@ impl Session {
                 return Taken::Interrupt;
             }
             "set_model" => {
-                let model = request["model"]
-                    .as_str()
-                    .filter(|model| *model != "default");
-                model
-                    .unwrap_or("claude-opus-5-5")
-                    .clone_into(&mut self.options.model);
-                Ok(if is_new {
-                    json!({"model": self.options.model})
-                } else {
-                    Value::Null
-                })
+                let model = request["model"].as_str().filter(|model| *model != "default");
+                model.unwrap_or("claude-opus-5-5").clone_into(&mut self.options.model);
+                Ok(if is_new { json!({"model": self.options.model}) } else { Value::Null })
             }
             "set_permission_mode" => match request["mode"].as_str() {
                 Some(mode) if !is_new || MODES.contains(&mode) => {
                     mode.clone_into(&mut self.options.permission_mode);
                     Ok(json!({"mode": mode}))
                 }
-                _ => Err(
-                    "Cannot set permission mode: must be one of acceptEdits, auto, \
+                _ => Err("Cannot set permission mode: must be one of acceptEdits, auto, \
                           bypassPermissions, default, dontAsk, plan"
-                        .to_owned(),
-                ),
+                    .to_owned()),
             },
             "cancel_async_message" => {
                 let before = self.queue.len();
@@ -88,8 +71,7 @@ impl Session {
                 response["error"] = json!(error);
             }
         }
-        self.lines
-            .raw(&json!({"type": "control_response", "response": response}));
+        self.lines.raw(&json!({"type": "control_response", "response": response}));
     }
 
     fn initialized(&self) -> Value {

@@ -79,8 +79,7 @@ impl Lines {
 
     /// A stream event from its inner JSON without the closing brace.
     fn event(&mut self, inner: &[&[u8]]) {
-        self.buffer
-            .extend_from_slice(br#"{"type":"stream_event","event":"#);
+        self.buffer.extend_from_slice(br#"{"type":"stream_event","event":"#);
         for part in inner {
             self.buffer.extend_from_slice(part);
         }

@@ -68,10 +68,7 @@ fn login() -> Option<&'static str> {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test steers this process by its environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "a test steers this process by its environment")]
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok()
 }

@@ -63,9 +63,7 @@ impl Plan {
             (Some(echo), _) => vec![echo.to_owned()],
             (None, Some(count)) => (0..count).map(|word| format!("w{word} ")).collect(),
             (None, None) if !plan.calls.is_empty() => vec!["Tool ".into(), "finished.".into()],
-            (None, None) => ["Hello ", "from ", "the ", "fake ", "CLI."]
-                .map(Into::into)
-                .into(),
+            (None, None) => ["Hello ", "from ", "the ", "fake ", "CLI."].map(Into::into).into(),
         };
         plan
     }
@@ -86,8 +84,7 @@ impl Plan {
 
     fn add_rounds(&mut self, count: usize) {
         let command = |round| json!({"command": format!("echo round-{round}")});
-        self.calls
-            .extend((0..count).map(|round| ("Bash".to_owned(), command(round))));
+        self.calls.extend((0..count).map(|round| ("Bash".to_owned(), command(round))));
     }
 }
 

@@ -105,10 +105,8 @@ impl Session {
             Some("user") if line["message"]["role"] == "user" => {
                 let id = line["uuid"].as_str().map(str::to_owned);
                 self.lines.lifecycle(id.as_deref(), "queued");
-                self.queue.push_back(UserMessage {
-                    content: line["message"]["content"].take(),
-                    id,
-                });
+                self.queue
+                    .push_back(UserMessage { content: line["message"]["content"].take(), id });
             }
             Some("user") => self.die("Error: Expected message role 'user'"),
             Some("control_request") => {
@@ -117,14 +115,8 @@ impl Session {
             }
             Some("control_response") => {
                 let mut response = line["response"].take();
-                let request = response["request_id"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned();
-                return Ok(Taken::Answer {
-                    request,
-                    response: response["response"].take(),
-                });
+                let request = response["request_id"].as_str().unwrap_or_default().to_owned();
+                return Ok(Taken::Answer { request, response: response["response"].take() });
             }
             _ => {}
         }

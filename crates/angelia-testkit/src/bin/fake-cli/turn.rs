@@ -45,17 +45,11 @@ impl Session {
         let prompt = words(&message.content);
         let id = message.id.as_deref();
         let plan = Plan::of(&prompt, self.options.words);
-        let mut turn = Turn {
-            message: id,
-            plan,
-            calls: 0,
-            denials: Vec::new(),
-        };
+        let mut turn = Turn { message: id, plan, calls: 0, denials: Vec::new() };
         self.lines.lifecycle(id, "started");
         self.init(id);
         if turn.plan.native {
-            self.lines
-                .line(json!({"type": "brand_new", "payload": {"answer": 42}}));
+            self.lines.line(json!({"type": "brand_new", "payload": {"answer": 42}}));
         }
         if self.options.replay {
             let mut echo = json!({"type": "user", "message": {"role": "user",
@@ -111,11 +105,7 @@ impl Session {
                 }
                 Verdict::Stop => {
                     self.tool_result(&id, "The user doesn't want to proceed.", true);
-                    self.abort(
-                        turn,
-                        "aborted_tools",
-                        "[Request interrupted by user for tool use]",
-                    );
+                    self.abort(turn, "aborted_tools", "[Request interrupted by user for tool use]");
                     return Ok(Flow::Interrupted);
                 }
             }
@@ -131,8 +121,7 @@ impl Session {
             index = 1;
         }
         if self.options.partials {
-            self.lines
-                .block_start(index, &json!({"type": "text", "text": ""}));
+            self.lines.block_start(index, &json!({"type": "text", "text": ""}));
         }
         let mut said = String::new();
         for position in 0..turn.plan.pieces.len() {
@@ -194,9 +183,7 @@ impl Session {
     }
 
     fn block(&mut self, turn: &Turn<'_>, block: &Value) {
-        let line = self
-            .lines
-            .assistant(&self.options.model, block, turn.message);
+        let line = self.lines.assistant(&self.options.model, block, turn.message);
         self.lines.line(line);
     }
 
@@ -208,23 +195,15 @@ impl Session {
 
     /// Asks the client, when it wants to be asked, and waits for its word.
     fn ask(&mut self, name: &str, tool: &str, input: &Value) -> io::Result<Verdict> {
-        if !self.options.asks
-            || self
-                .options
-                .allowed
-                .split(',')
-                .any(|allowed| allowed == name)
-        {
+        if !self.options.asks || self.options.allowed.split(',').any(|allowed| allowed == name) {
             return Ok(Verdict::Allow(input.clone()));
         }
         let id = format!("ask-{tool}");
-        self.lines.raw(
-            &json!({"type": "control_request", "request_id": id, "request": {
+        self.lines.raw(&json!({"type": "control_request", "request_id": id, "request": {
             "subtype": "can_use_tool", "tool_name": name, "display_name": name, "input": input,
             "description": input["description"], "tool_use_id": tool, "permission_suggestions": [
                 {"type": "addRules", "rules": [{"toolName": name}], "behavior": "allow",
-                    "destination": "localSettings"}]}}),
-        );
+                    "destination": "localSettings"}]}}));
         let mut response = match self.reply(&id)? {
             Reply::Closed => return Ok(Verdict::Deny("Tool permission stream closed".into())),
             Reply::Interrupt => return Ok(Verdict::Stop),
@@ -244,10 +223,8 @@ impl Session {
         let id = format!("mcp-{tool}");
         let message = json!({"jsonrpc": "2.0", "id": self.calls, "method": "tools/call", "params": {
             "name": name, "arguments": input, "_meta": {"claudecode/toolUseId": tool}}});
-        self.lines.raw(
-            &json!({"type": "control_request", "request_id": id, "request": {
-            "subtype": "mcp_message", "server_name": "client", "message": message}}),
-        );
+        self.lines.raw(&json!({"type": "control_request", "request_id": id, "request": {
+            "subtype": "mcp_message", "server_name": "client", "message": message}}));
         let response = match self.reply(&id)? {
             Reply::Closed => return Ok(Verdict::Deny("Stream closed".into())),
             Reply::Interrupt => return Ok(Verdict::Stop),
@@ -271,8 +248,7 @@ impl Session {
             };
             match self.take(&line)? {
                 Taken::Interrupt => {
-                    self.lines
-                        .raw(&json!({"type": "control_cancel_request", "request_id": id}));
+                    self.lines.raw(&json!({"type": "control_cancel_request", "request_id": id}));
                     return Ok(Reply::Interrupt);
                 }
                 Taken::Answer { request, response } if request == id => {
@@ -314,10 +290,7 @@ impl Session {
                 self.lines.buffer.extend_from_slice(br#"{"type":"assist"#);
                 self.flush()?;
                 let own = rustix::process::getpid();
-                Ok(rustix::process::kill_process(
-                    own,
-                    rustix::process::Signal::KILL,
-                )?)
+                Ok(rustix::process::kill_process(own, rustix::process::Signal::KILL)?)
             }
         }
     }
@@ -341,8 +314,7 @@ impl Session {
     }
 
     fn abort(&mut self, turn: &Turn<'_>, reason: &str, text: &str) {
-        self.lines
-            .user(&json!([{"type": "text", "text": text}]), json!({}));
+        self.lines.user(&json!([{"type": "text", "text": text}]), json!({}));
         self.result(
             turn,
             json!({"subtype": "error_during_execution", "is_error": true,
@@ -354,14 +326,8 @@ impl Session {
     /// A failure of the model's service, as the CLI reports one.
     fn fail(&mut self, turn: &Turn<'_>, status: u16) {
         let (error, text) = match status {
-            401 => (
-                "authentication_failed",
-                "Invalid API key · Fix external API key",
-            ),
-            404 => (
-                "model_not_found",
-                "There's an issue with the selected model.",
-            ),
+            401 => ("authentication_failed", "Invalid API key · Fix external API key"),
+            404 => ("model_not_found", "There's an issue with the selected model."),
             429 => ("rate_limit", "API Error: Request rejected (429)"),
             500.. => ("server_error", "API Error: server-side issue"),
             _ => ("unknown", "API Error"),
@@ -419,11 +385,9 @@ impl Session {
 fn words(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part["text"].as_str())
-            .collect::<Vec<_>>()
-            .join("\n"),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
         _ => String::new(),
     }
 }

@@ -8,10 +8,7 @@ use super::{
 };
 
 fn suffixed(endpoint: &str) -> Claim {
-    Claim {
-        taken: WhenTaken::Suffix,
-        ..Claim::new(name(endpoint))
-    }
+    Claim { taken: WhenTaken::Suffix, ..Claim::new(name(endpoint)) }
 }
 
 pub async fn the_last_to_claim_a_name_has_it_and_the_first_is_told(fixture: &impl BusFixture) {
@@ -59,10 +56,7 @@ pub async fn of_many_at_once_each_gets_its_own_name(fixture: &impl BusFixture) {
 
 pub async fn a_taken_name_can_be_refused(fixture: &impl BusFixture) {
     let bus = fixture.open(&BusWish::default());
-    let polite = || Claim {
-        taken: WhenTaken::Refuse,
-        ..Claim::new(name("r"))
-    };
+    let polite = || Claim { taken: WhenTaken::Refuse, ..Claim::new(name("r")) };
     let first = bus.attach(polite()).await.unwrap();
     let second = bus.attach(polite()).await.err();
     assert_eq!(second, Some(AttachError::Taken(name("r"))));
@@ -72,10 +66,7 @@ pub async fn a_taken_name_can_be_refused(fixture: &impl BusFixture) {
 
 pub async fn a_token_protects_a_name(fixture: &impl BusFixture) {
     let bus = fixture.open(&BusWish::default());
-    let with = |token: &str| Claim {
-        token: Some(token.to_owned()),
-        ..Claim::new(name("r"))
-    };
+    let with = |token: &str| Claim { token: Some(token.to_owned()), ..Claim::new(name("r")) };
     let first = bus.attach(with("secret")).await.unwrap();
     for wrong in [with("guess"), Claim::new(name("r"))] {
         let refused = bus.attach(wrong).await.err();
@@ -100,10 +91,7 @@ pub async fn names_are_listed_while_they_listen(fixture: &impl BusFixture) {
     let listed = [(name("a"), a.session()), (name("b"), b.session())];
     assert_eq!(bus.listening(), listed);
     let states = bus.endpoints();
-    let queued: Vec<_> = states
-        .iter()
-        .map(|one| (one.name.as_str(), one.queued))
-        .collect();
+    let queued: Vec<_> = states.iter().map(|one| (one.name.as_str(), one.queued)).collect();
     assert_eq!(queued, [("a", 0), ("b", 0), ("waiting", 1)]);
     assert_eq!(states[2].session, None);
     drop(a);

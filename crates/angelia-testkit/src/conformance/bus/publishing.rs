@@ -21,10 +21,7 @@ pub async fn receipts_tell_who_was_there(fixture: &impl BusFixture) {
 }
 
 fn small() -> BusWish {
-    BusWish {
-        max_queued: 3,
-        ..BusWish::default()
-    }
+    BusWish { max_queued: 3, ..BusWish::default() }
 }
 
 pub async fn a_full_queue_refuses_and_keeps_what_it_has(fixture: &impl BusFixture) {
@@ -100,11 +97,7 @@ pub async fn what_is_too_large_is_refused_alone(fixture: &impl BusFixture) {
         sized.envelope = Bytes::from(vec![b' '; size]);
         sized
     };
-    let messages = vec![
-        message("s", "r", "1"),
-        sized("2", limit + 1),
-        sized("3", limit),
-    ];
+    let messages = vec![message("s", "r", "1"), sized("2", limit + 1), sized("3", limit)];
     let published = bus.publish(messages, None).await;
     let receipts = published.await;
     assert!(receipts[0].is_ok());
@@ -170,10 +163,7 @@ pub async fn everyone_who_is_there_hears_a_broadcast(fixture: &impl BusFixture) 
 
 pub async fn the_durable_hear_broadcasts_later(fixture: &impl BusFixture) {
     let bus = fixture.open(&BusWish::default());
-    let durable = Claim {
-        durable: true,
-        ..Claim::new(name("r"))
-    };
+    let durable = Claim { durable: true, ..Claim::new(name("r")) };
     drop(bus.attach(durable).await.unwrap());
     let receipt = accepted(&bus, broadcast("1")).await;
     assert_eq!(receipt.presence, Presence::NeverSeen, "nobody was there");
@@ -187,10 +177,7 @@ pub async fn a_closed_bus_says_so(fixture: &impl BusFixture) {
     bus.close().await;
     let published = bus.publish(vec![message("s", "r", "2")], None).await;
     let receipts = published.await;
-    assert!(
-        matches!(&receipts[..], [Err(Refusal::Storage(_))]),
-        "{receipts:?}"
-    );
+    assert!(matches!(&receipts[..], [Err(Refusal::Storage(_))]), "{receipts:?}");
 }
 
 pub async fn counts_add_up(fixture: &impl BusFixture) {
@@ -203,9 +190,6 @@ pub async fn counts_add_up(fixture: &impl BusFixture) {
     inbox.ack(&positions(&got));
     tokio::time::sleep(Duration::from_millis(1)).await;
     let counts = bus.counts();
-    assert_eq!(
-        (counts.accepted, counts.repeated, counts.delivered),
-        (2, 1, 1)
-    );
+    assert_eq!((counts.accepted, counts.repeated, counts.delivered), (2, 1, 1));
     assert_eq!((counts.listening, counts.queued, counts.dead), (1, 1, 0));
 }

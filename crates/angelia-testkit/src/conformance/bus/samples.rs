@@ -69,10 +69,7 @@ pub fn message(from: &str, to: &str, id: &str) -> Message {
 }
 
 pub fn broadcast(id: &str) -> Message {
-    Message {
-        to: Destination::Everyone,
-        ..message("a", "b", id)
-    }
+    Message { to: Destination::Everyone, ..message("a", "b", id) }
 }
 
 /// Publishes and waits until it is accepted.

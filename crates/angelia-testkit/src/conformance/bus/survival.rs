@@ -101,11 +101,7 @@ pub async fn tokens_and_durable_names_survive(fixture: &impl BusFixture) {
     }
     let wish = BusWish::default();
     let bus = fixture.open(&wish);
-    let claim = Claim {
-        durable: true,
-        token: Some("secret".to_owned()),
-        ..Claim::new(name("r"))
-    };
+    let claim = Claim { durable: true, token: Some("secret".to_owned()), ..Claim::new(name("r")) };
     drop(bus.attach(claim.clone()).await.unwrap());
     drop(bus);
     let bus = fixture.open(&wish);

@@ -40,10 +40,7 @@ pub async fn images_and_an_added_prompt_reach_the_model(fixture: &impl ExecutorF
     }
     let mut input = vec![Content::text(fixture.say("seen"))];
     if can.images {
-        input.push(Content::Image {
-            media_type: "image/png".into(),
-            data: PIXEL.into(),
-        });
+        input.push(Content::Image { media_type: "image/png".into(), data: PIXEL.into() });
     }
     let mut session = open(fixture, &spec).await;
     let heard = session.turn(input, Manner::default(), async |_| {}).await;
@@ -137,10 +134,7 @@ pub async fn a_carried_history_reaches_the_model(fixture: &impl ExecutorFixture)
         return;
     }
     let mut spec = fixture.spec();
-    for (role, text) in [
-        (Role::User, "carried question"),
-        (Role::Assistant, "carried answer"),
-    ] {
+    for (role, text) in [(Role::User, "carried question"), (Role::Assistant, "carried answer")] {
         let parts = vec![Part::Content(Content::text(text))];
         spec.history.push(Message { role, parts });
     }

@@ -38,11 +38,7 @@ pub async fn a_killed_agent_is_a_failed_turn_and_the_conversation_survives(
         kill_agents(fixture);
     };
     let heard = session.watched(words, speaking).await;
-    assert_eq!(
-        heard.blocks().concat(),
-        heard.deltas(),
-        "what was said stays"
-    );
+    assert_eq!(heard.blocks().concat(), heard.deltas(), "what was said stays");
     let mut session = survived(fixture, session, &heard, &first).await;
 
     let asking = async |view: &mut View| {
@@ -102,9 +98,7 @@ async fn survived(
     assert!(heard.answer().contains("said after"));
     assert_eq!(heard.native(), first.native());
     assert!(heard.started().resumed);
-    let remembered = fixture
-        .told()
-        .is_none_or(|told| super::says(&told, "said before"));
+    let remembered = fixture.told().is_none_or(|told| super::says(&told, "said before"));
     assert!(remembered, "{heard:#?}");
     session
 }

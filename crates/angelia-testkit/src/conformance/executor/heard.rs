@@ -41,22 +41,14 @@ impl Heard {
 
     pub(super) fn blocks(&self) -> Vec<&str> {
         self.pick(|event| match event {
-            EventKind::Block {
-                channel: TextChannel::Answer,
-                text,
-                ..
-            } => Some(&**text),
+            EventKind::Block { channel: TextChannel::Answer, text, .. } => Some(&**text),
             _ => None,
         })
     }
 
     pub(super) fn deltas(&self) -> String {
         let deltas = self.pick(|event| match event {
-            EventKind::Delta {
-                channel: TextChannel::Answer,
-                text,
-                ..
-            } => Some(&**text),
+            EventKind::Delta { channel: TextChannel::Answer, text, .. } => Some(&**text),
             _ => None,
         });
         deltas.concat()

@@ -49,11 +49,7 @@ pub async fn an_interrupt_while_it_speaks(fixture: &impl ExecutorFixture) {
         .await;
     assert_interrupted(&heard);
     assert!(!heard.deltas().is_empty());
-    assert_eq!(
-        heard.blocks().concat(),
-        heard.deltas(),
-        "what was said stays"
-    );
+    assert_eq!(heard.blocks().concat(), heard.deltas(), "what was said stays");
     assert_goes_on(fixture, session, &heard).await;
 }
 
@@ -106,11 +102,7 @@ pub async fn an_interrupt_before_and_at_the_beginning(fixture: &impl ExecutorFix
     assert!(session.is_usable());
     let heard = session.say(fixture.say("said first")).await;
     assert!(heard.answer().contains("said first"));
-    assert!(
-        !fixture
-            .told()
-            .is_some_and(|told| super::says(&told, "never said"))
-    );
+    assert!(!fixture.told().is_some_and(|told| super::says(&told, "never said")));
 
     // At once, and as soon as the agent has taken the turn up.
     let at_once = async |view: &mut View| view.cancel();
@@ -142,11 +134,7 @@ pub async fn an_agent_that_does_not_react_is_given_up(fixture: &impl ExecutorFix
         .await;
     assert_eq!(heard.ended.status, Status::Interrupted, "{heard:#?}");
     assert!(heard.reaction.unwrap() < 2 * SOON, "{heard:#?}");
-    assert_eq!(
-        heard.blocks().concat(),
-        heard.deltas(),
-        "what was said stays"
-    );
+    assert_eq!(heard.blocks().concat(), heard.deltas(), "what was said stays");
     assert!(!session.is_usable());
     session.close().await;
 }

@@ -42,10 +42,7 @@ pub(super) async fn stop_agents(fixture: &impl ExecutorFixture) {
         let mut threads = threads.into_iter().flatten().flatten();
         threads.all(|thread| stat(&thread.path(), 0).is_none_or(|state| state == "T"))
     };
-    eventually("an agent does not stand still", || {
-        agents.iter().all(stands_still)
-    })
-    .await;
+    eventually("an agent does not stand still", || agents.iter().all(stands_still)).await;
 }
 
 fn signal(pids: &BTreeSet<i32>, signal: Signal) {
@@ -65,11 +62,7 @@ pub(super) async fn only_agents_are_left(fixture: &impl ExecutorFixture) {
         if others.is_empty() {
             return;
         }
-        assert!(
-            Instant::now() < until,
-            "still there: {:#?}",
-            describe(&others)
-        );
+        assert!(Instant::now() < until, "still there: {:#?}", describe(&others));
         sleep(LOOK_EVERY).await;
     }
 }

@@ -49,11 +49,7 @@ pub(super) struct Manner {
 
 impl Default for Manner {
     fn default() -> Self {
-        Self {
-            origin: Origin::Owner,
-            capacity: 64,
-            pace: None,
-        }
+        Self { origin: Origin::Owner, capacity: 64, pace: None }
     }
 }
 
@@ -76,11 +72,7 @@ pub(super) async fn try_open(
     native: Option<&NativeSessionId>,
 ) -> Result<Session, Failure> {
     let id = SessionId::from_uuid(Uuid::now_v7());
-    let opening = Opening {
-        session: id,
-        spec,
-        native,
-    };
+    let opening = Opening { session: id, spec, native };
     let agent = timeout(DEADLINE, fixture.executor().open(opening)).await;
     let agent = agent.unwrap()?;
     Ok(Session { id, agent })
@@ -169,19 +161,13 @@ impl Session {
             id: TurnId::from_uuid(Uuid::now_v7()),
             session: self.id,
             input,
-            options: TurnOptions {
-                can_ask: true,
-                ..TurnOptions::new(manner.origin)
-            },
+            options: TurnOptions { can_ask: true, ..TurnOptions::new(manner.origin) },
         };
         let (sender, events) = mpsc::channel(manner.capacity);
         let (control, receiver) = mpsc::channel(8);
         let cancel = CancellationToken::new();
-        let io = TurnIo {
-            events: EventSender::new(sender),
-            control: receiver,
-            cancel: cancel.clone(),
-        };
+        let io =
+            TurnIo { events: EventSender::new(sender), control: receiver, cancel: cancel.clone() };
         let view = View {
             events,
             control,
@@ -242,8 +228,7 @@ impl View {
     }
 
     pub(super) async fn until_started(&mut self) {
-        self.until(|one| matches!(one, Emitted::Event(EventKind::Started(_))).then_some(()))
-            .await;
+        self.until(|one| matches!(one, Emitted::Event(EventKind::Started(_))).then_some(())).await;
     }
 
     pub(super) async fn until_delta(&mut self) {

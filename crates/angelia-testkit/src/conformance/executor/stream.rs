@@ -55,16 +55,8 @@ fn check_start_and_end(heard: &Heard) {
 fn check_blocks(heard: &Heard) {
     let mut blocks: BTreeMap<BlockId, Told> = BTreeMap::new();
     for event in heard.events() {
-        let (EventKind::Delta {
-            block,
-            channel,
-            text,
-        }
-        | EventKind::Block {
-            block,
-            channel,
-            text,
-        }) = event
+        let (EventKind::Delta { block, channel, text } | EventKind::Block { block, channel, text }) =
+            event
         else {
             continue;
         };

@@ -25,10 +25,7 @@ pub async fn it_is_installed_and_says_which_version(fixture: &impl ExecutorFixtu
     assert!(health.is_ready(), "{health:#?}");
     let installed = health.installed.unwrap();
     assert!(installed.path.is_absolute(), "{installed:?}");
-    assert!(
-        installed.version.contains(|c: char| c.is_ascii_digit()),
-        "{installed:?}"
-    );
+    assert!(installed.version.contains(|c: char| c.is_ascii_digit()), "{installed:?}");
     assert!(!fixture.executor().name().is_empty());
 }
 
@@ -36,9 +33,7 @@ pub async fn a_turn_starts_speaks_and_ends_and_so_does_the_next(fixture: &impl E
     let spec = fixture.spec();
     let mut session = open(fixture, &spec).await;
     let before = agents(fixture);
-    let first = session
-        .say(fixture.words(20, Duration::from_millis(2)))
-        .await;
+    let first = session.say(fixture.words(20, Duration::from_millis(2))).await;
     let answer = first.answer();
     assert_eq!(answer.split_whitespace().count(), 20, "{answer}");
     assert_eq!(first.deltas().trim(), answer.trim());
@@ -66,13 +61,10 @@ pub async fn two_agents_do_not_mix(fixture: &impl ExecutorFixture) {
     let spec = fixture.spec();
     let (mut one, mut two) = tokio::join!(open(fixture, &spec), open(fixture, &spec));
     let (heard, other) = tokio::join!(
-        one.watched(
-            fixture.words(2_000, Duration::from_millis(20)),
-            async |view| {
-                view.until_delta().await;
-                view.cancel();
-            }
-        ),
+        one.watched(fixture.words(2_000, Duration::from_millis(20)), async |view| {
+            view.until_delta().await;
+            view.cancel();
+        }),
         two.say(fixture.words(40, Duration::from_millis(5))),
     );
     assert_eq!(heard.ended.status, Status::Interrupted, "{heard:#?}");
@@ -90,10 +82,7 @@ pub async fn text_arrives_byte_for_byte_and_whole(fixture: &impl ExecutorFixture
     let mut session = open(fixture, &fixture.spec()).await;
     for origin in [Origin::Owner, Origin::Remote] {
         let input = vec![Content::text(fixture.say(ODD))];
-        let manner = Manner {
-            origin,
-            ..Manner::default()
-        };
+        let manner = Manner { origin, ..Manner::default() };
         let heard = session.turn(input, manner, async |_| {}).await;
         let answer = heard.answer();
         assert!(fixture.arrived(ODD, &answer), "by {origin:?}: {answer:?}");

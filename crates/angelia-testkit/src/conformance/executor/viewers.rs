@@ -10,11 +10,8 @@ use super::{
 };
 
 /// Takes one batch at a time, and takes its time.
-const SLOW: Manner = Manner {
-    origin: Origin::Owner,
-    capacity: 1,
-    pace: Some(Duration::from_millis(2)),
-};
+const SLOW: Manner =
+    Manner { origin: Origin::Owner, capacity: 1, pace: Some(Duration::from_millis(2)) };
 
 pub async fn no_viewer_holds_an_agent_up(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;

@@ -16,18 +16,11 @@ use super::{
 };
 
 fn fresh_approval(kind: ApprovalKind) -> Approval {
-    Approval {
-        id: ApprovalId::from_uuid(fresh()),
-        ..approval(kind)
-    }
+    Approval { id: ApprovalId::from_uuid(fresh()), ..approval(kind) }
 }
 
 fn resolution(id: ApprovalId, verdict: Verdict, by: &str) -> Resolution {
-    Resolution {
-        id,
-        verdict,
-        by: by.into(),
-    }
+    Resolution { id, verdict, by: by.into() }
 }
 
 fn record(asked: &TurnEvent, turn: &TurnRecord) -> ApprovalRecord {
@@ -77,10 +70,7 @@ pub async fn approvals_are_listed_until_they_are_decided(fixture: &impl StoreFix
     let [first, second] = asked;
     append(&*store, &lease, vec![first, between, second]).await;
     for which in [Approvals::Pending, Approvals::All] {
-        same(
-            &list(&*store, which).await,
-            &[question.clone(), tool.clone()],
-        );
+        same(&list(&*store, which).await, &[question.clone(), tool.clone()]);
     }
 
     let decided = resolution(tool.approval.id, Verdict::Session, "owner → 世界");
@@ -88,14 +78,8 @@ pub async fn approvals_are_listed_until_they_are_decided(fixture: &impl StoreFix
     end.at = super::time(77);
     tool.decided = Some((decided, end.at));
     append(&*store, &lease, vec![end]).await;
-    same(
-        &list(&*store, Approvals::Pending).await,
-        &[question.clone()],
-    );
-    same(
-        &list(&*store, Approvals::All).await,
-        &[question.clone(), tool.clone()],
-    );
+    same(&list(&*store, Approvals::Pending).await, &[question.clone()]);
+    same(&list(&*store, Approvals::All).await, &[question.clone(), tool.clone()]);
 
     // With the turn the last ones end, in one go.
     let declined = resolution(question.approval.id, Verdict::Deny, "turn ended");
@@ -126,10 +110,7 @@ pub async fn the_first_decision_stays(fixture: &impl StoreFixture) {
     let again = EventKind::Approval(asked.approval.clone());
     let events = vec![event(&turn, 5, wrong), event(&turn, 6, again)];
     append(&*store, &lease, events).await;
-    same(
-        &list(&*store, Approvals::All).await,
-        &[foreign.clone(), asked],
-    );
+    same(&list(&*store, Approvals::All).await, &[foreign.clone(), asked]);
     same(&list(&*store, Approvals::Pending).await, &[foreign]);
 }
 
@@ -138,16 +119,8 @@ pub async fn a_refused_append_asks_nothing(fixture: &impl StoreFixture) {
     let (lease, turn) = stored_turn(&*store).await;
     let asked = ask(&*store, &lease, &turn, 1).await;
     let bad = vec![
-        event(
-            &turn,
-            2,
-            EventKind::Approval(fresh_approval(ApprovalKind::Tool)),
-        ),
-        event(
-            &turn,
-            3,
-            EventKind::Resolved(resolution(asked.approval.id, Verdict::Once, "owner")),
-        ),
+        event(&turn, 2, EventKind::Approval(fresh_approval(ApprovalKind::Tool))),
+        event(&turn, 3, EventKind::Resolved(resolution(asked.approval.id, Verdict::Once, "owner"))),
         event(&turn, 1, notice("again")),
     ];
     let refused = store.append(&lease, bad).await.unwrap().await;
@@ -169,23 +142,13 @@ pub async fn approvals_are_paged_newest_first(fixture: &impl StoreFixture) {
 
     for (which, expected) in [
         (Approvals::All, asked.clone()),
-        (
-            Approvals::Pending,
-            asked
-                .iter()
-                .filter(|one| one.decided.is_none())
-                .cloned()
-                .collect(),
-        ),
+        (Approvals::Pending, asked.iter().filter(|one| one.decided.is_none()).cloned().collect()),
     ] {
         for limit in [1, 2, 5, 6, 7] {
             let mut seen: Vec<ApprovalRecord> = Vec::new();
             loop {
                 let before = seen.last().map(|last| last.approval.id.as_uuid());
-                let page = store
-                    .approvals(which, Page { limit, before })
-                    .await
-                    .unwrap();
+                let page = store.approvals(which, Page { limit, before }).await.unwrap();
                 assert!(page.len() <= limit);
                 if page.is_empty() {
                     break;

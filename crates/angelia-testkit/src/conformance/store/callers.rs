@@ -11,13 +11,7 @@ use super::{
 };
 
 fn note(turn: &TurnRecord, hash: u8, seq: u64) -> HistoryNote {
-    HistoryNote {
-        hash: [hash; 32],
-        session: turn.session,
-        turn: turn.id,
-        seq,
-        at: time(40),
-    }
+    HistoryNote { hash: [hash; 32], session: turn.session, turn: turn.id, seq, at: time(40) }
 }
 
 pub async fn a_conversation_is_found_by_what_it_looks_like(fixture: &impl StoreFixture) {
@@ -50,10 +44,7 @@ pub async fn a_history_belongs_to_a_turn(fixture: &impl StoreFixture) {
     let lease = owned_session(&*store).await;
     let note = note(&plain_turn(lease.session), 1, 1);
     let missing = store.note_history(&note).await.unwrap().await;
-    assert!(
-        matches!(missing, Err(StoreError::NotFound("turn"))),
-        "{missing:?}"
-    );
+    assert!(matches!(missing, Err(StoreError::NotFound("turn"))), "{missing:?}");
 }
 
 pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
@@ -67,14 +58,8 @@ pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
         create_turn(&*store, &lease, &turn).await;
         let stored = store.turn(turn.id).await.unwrap().unwrap();
         assert_eq!(stored.options, turn.options);
-        let usage = Usage {
-            cost_usd,
-            ..Usage::default()
-        };
-        let outcome = Outcome {
-            usage,
-            ..outcome(Status::Completed)
-        };
+        let usage = Usage { cost_usd, ..Usage::default() };
+        let outcome = Outcome { usage, ..outcome(Status::Completed) };
         let last = event(&turn, 1, EventKind::Finished(outcome));
         let append = store.append(&lease, vec![last]).await.unwrap();
         append.await.unwrap();
@@ -84,13 +69,9 @@ pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
     paid(Some("a"), 21, None).await;
     paid(Some("b"), 20, Some(8.0)).await;
     paid(None, 20, Some(16.0)).await;
-    for (caller, since, expected) in [
-        ("a", 0, 0.75),
-        ("a", 20, 0.25),
-        ("a", 22, 0.0),
-        ("b", 0, 8.0),
-        ("nobody", 0, 0.0),
-    ] {
+    for (caller, since, expected) in
+        [("a", 0, 0.75), ("a", 20, 0.25), ("a", 22, 0.0), ("b", 0, 8.0), ("nobody", 0, 0.0)]
+    {
         let spent = store.spent(caller, time(since)).await.unwrap();
         assert!((spent - expected).abs() < 1e-9, "{caller} {since}: {spent}");
     }
@@ -102,15 +83,11 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     let mut parked = plain_turn(lease.session);
     parked.options.can_park = true;
     create_turn(&*store, &lease, &parked).await;
-    parked.state = TurnState::Parked {
-        resumes_at: time(90),
-    };
+    parked.state = TurnState::Parked { resumes_at: time(90) };
     let set = store.set_turn_state(&lease, parked.id, &parked.state);
     set.await.unwrap();
     let mut elsewhere = plain_turn(other.session);
-    elsewhere.state = TurnState::Parked {
-        resumes_at: time(91),
-    };
+    elsewhere.state = TurnState::Parked { resumes_at: time(91) };
     create_turn(&*store, &other, &elsewhere).await;
     let ids = |turns: Vec<TurnRecord>| turns.iter().map(|turn| turn.id).collect::<Vec<_>>();
     for lease in [&lease, &other] {

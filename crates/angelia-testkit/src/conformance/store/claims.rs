@@ -15,19 +15,11 @@ use super::{
 
 /// As somebody would claim at this second who remembers for 100 seconds.
 fn claim(caller: &str, key: &str, input: u8, now: i64) -> Claim {
-    Claim {
-        caller: caller.into(),
-        key: key.into(),
-        input: [input; 32],
-        since: time(now - 100),
-    }
+    Claim { caller: caller.into(), key: key.into(), input: [input; 32], since: time(now - 100) }
 }
 
 fn turn_at(lease: &Lease, now: i64) -> TurnRecord {
-    TurnRecord {
-        created_at: time(now),
-        ..plain_turn(lease.session)
-    }
+    TurnRecord { created_at: time(now), ..plain_turn(lease.session) }
 }
 
 /// Claims at this second, and says what became of it and of the turn.
@@ -55,10 +47,7 @@ pub async fn a_repeated_request_is_its_first_turn(fixture: &impl StoreFixture) {
         let (_, claimed) = try_at(&*store, &lease, &asked, now).await;
         assert_eq!(claimed, Claimed::Repeats(first.id));
     }
-    let other_input = Claim {
-        input: [2; 32],
-        ..asked.clone()
-    };
+    let other_input = Claim { input: [2; 32], ..asked.clone() };
     let (_, claimed) = try_at(&*store, &lease, &other_input, 2).await;
     assert_eq!(claimed, Claimed::Conflicts(first.id));
 
@@ -101,11 +90,7 @@ pub async fn windows_do_not_shorten_each_other(fixture: &impl StoreFixture) {
     let lease = owned_session(&*store).await;
     let long = claim("owner", "long", 1, 0);
     let (kept, _) = try_at(&*store, &lease, &long, 0).await;
-    let for_ever = Claim {
-        key: "for ever".into(),
-        since: jiff::Timestamp::MIN,
-        ..long.clone()
-    };
+    let for_ever = Claim { key: "for ever".into(), since: jiff::Timestamp::MIN, ..long.clone() };
     let (eternal, _) = try_at(&*store, &lease, &for_ever, 0).await;
     for now in 1..=90 {
         let short = Claim {
@@ -129,10 +114,7 @@ pub async fn a_refused_turn_leaves_no_claim(fixture: &impl StoreFixture) {
     let asked = claim("owner", "k", 1, 0);
     let twice = store.create_turn_once(&lease, &existing, &asked).await;
     assert!(matches!(twice, Err(StoreError::Conflict)), "{twice:?}");
-    let stale = Lease {
-        epoch: lease.epoch + 1,
-        ..lease.clone()
-    };
+    let stale = Lease { epoch: lease.epoch + 1, ..lease.clone() };
     let turn = turn_at(&lease, 0);
     let lost = store.create_turn_once(&stale, &turn, &asked).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
@@ -161,20 +143,14 @@ pub async fn of_many_equal_requests_one_creates_the_turn(fixture: &impl StoreFix
         });
     }
     let tries = tries.join_all().await;
-    let new: Vec<_> = tries
-        .iter()
-        .filter(|(_, claimed)| *claimed == Claimed::New)
-        .collect();
+    let new: Vec<_> = tries.iter().filter(|(_, claimed)| *claimed == Claimed::New).collect();
     assert_eq!(new.len(), 1, "{tries:?}");
     let winner = new[0].0;
     for (turn, claimed) in &tries {
         assert!(*turn == winner || *claimed == Claimed::Repeats(winner));
     }
     let turns = store.turns(None, Page::first(100)).await.unwrap();
-    assert_eq!(
-        turns.iter().map(|turn| turn.id).collect::<Vec<_>>(),
-        [winner]
-    );
+    assert_eq!(turns.iter().map(|turn| turn.id).collect::<Vec<_>>(), [winner]);
 }
 
 /// Processes that own different sessions still share the callers' keys.

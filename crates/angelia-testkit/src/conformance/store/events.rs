@@ -16,10 +16,8 @@ use super::{
 pub async fn every_event_comes_back_as_it_was(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
-    let events: Vec<_> = (1..)
-        .zip(every_event())
-        .map(|(seq, kind)| event(&turn, seq, kind))
-        .collect();
+    let events: Vec<_> =
+        (1..).zip(every_event()).map(|(seq, kind)| event(&turn, seq, kind)).collect();
     let append = store.append(&lease, events.clone()).await.unwrap();
     append.await.unwrap();
     same(&store.replay(turn.id, 0, 1000).await.unwrap(), &events);
@@ -60,11 +58,8 @@ pub async fn events_are_replayed_from_any_number(fixture: &impl StoreFixture) {
         for limit in [0, 1, 2, 100, usize::MAX] {
             let found = store.replay(turn.id, after, limit).await.unwrap();
             let found: Vec<_> = found.iter().map(|event| event.seq).collect();
-            let expected: Vec<_> = numbers
-                .into_iter()
-                .filter(|number| *number > after)
-                .take(limit)
-                .collect();
+            let expected: Vec<_> =
+                numbers.into_iter().filter(|number| *number > after).take(limit).collect();
             assert_eq!(found, expected, "after {after}, at most {limit}");
         }
     }
@@ -76,21 +71,13 @@ pub async fn deltas_are_passed_over(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
     let delta = |seq| {
-        let kind = EventKind::Delta {
-            block: 0,
-            channel: TextChannel::Answer,
-            text: "piece".into(),
-        };
+        let kind =
+            EventKind::Delta { block: 0, channel: TextChannel::Answer, text: "piece".into() };
         event(&turn, seq, kind)
     };
     let batch = vec![delta(1), event(&turn, 2, notice("n")), delta(3)];
     store.append(&lease, batch).await.unwrap().await.unwrap();
-    store
-        .append(&lease, vec![delta(4)])
-        .await
-        .unwrap()
-        .await
-        .unwrap();
+    store.append(&lease, vec![delta(4)]).await.unwrap().await.unwrap();
     let stored = store.replay(turn.id, 0, 10).await.unwrap();
     assert_eq!(stored.len(), 1);
     assert_eq!(stored[0].seq, 2);
@@ -103,10 +90,7 @@ pub async fn a_number_is_recorded_once(fixture: &impl StoreFixture) {
     store.append(&lease, first).await.unwrap().await.unwrap();
     let second = vec![event(&turn, 1, notice("second"))];
     let answer = store.append(&lease, second).await.unwrap().await;
-    assert!(
-        matches!(answer, Err(StoreError::Recorded { seq: 1 })),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(StoreError::Recorded { seq: 1 })), "{answer:?}");
     let stored = store.replay(turn.id, 0, 10).await.unwrap();
     same(&stored, &[event(&turn, 1, notice("first"))]);
 }
@@ -122,10 +106,7 @@ pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
     for late in [finished(), notice("late")] {
         let append = store.append(&lease, vec![event(&turn, 2, late)]);
         let answer = append.await.unwrap().await;
-        assert!(
-            matches!(answer, Err(StoreError::TurnFinished)),
-            "{answer:?}"
-        );
+        assert!(matches!(answer, Err(StoreError::TurnFinished)), "{answer:?}");
     }
     assert_eq!(store.replay(turn.id, 0, 10).await.unwrap().len(), 1);
 
@@ -134,10 +115,7 @@ pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
     create_turn(&*store, &lease, &turn).await;
     let twice = vec![event(&turn, 1, finished()), event(&turn, 2, finished())];
     let answer = store.append(&lease, twice).await.unwrap().await;
-    assert!(
-        matches!(answer, Err(StoreError::TurnFinished)),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Err(StoreError::TurnFinished)), "{answer:?}");
     same(&store.turn(turn.id).await.unwrap(), &Some(turn.clone()));
     assert!(store.replay(turn.id, 0, 10).await.unwrap().is_empty());
 }
@@ -146,10 +124,7 @@ pub async fn a_refused_append_leaves_nothing(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
     let good = vec![event(&turn, 1, notice("good"))];
-    let bad = vec![
-        event(&turn, 2, notice("new")),
-        event(&turn, 1, notice("again")),
-    ];
+    let bad = vec![event(&turn, 2, notice("new")), event(&turn, 1, notice("again"))];
     let better = vec![event(&turn, 3, notice("better"))];
     // Queued together, so that they may share a transaction.
     let good = store.append(&lease, good).await.unwrap();
@@ -170,10 +145,7 @@ pub async fn events_need_their_turn(fixture: &impl StoreFixture) {
     for (lease, turn) in [(&lease, &unknown), (&other, &turn)] {
         let append = store.append(lease, vec![event(turn, 1, notice("n"))]);
         let answer = append.await.unwrap().await;
-        assert!(
-            matches!(answer, Err(StoreError::NotFound("turn"))),
-            "{answer:?}"
-        );
+        assert!(matches!(answer, Err(StoreError::NotFound("turn"))), "{answer:?}");
     }
     let turns = store.turns(None, Page::first(10)).await.unwrap();
     same(&turns, &[turn]);

@@ -15,21 +15,14 @@ async fn assert_lost(store: &dyn Store, lease: &Lease) {
     let new = plain_turn(lease.session);
     let created = store.create_turn(lease, &new).await.unwrap().await;
     assert!(matches!(created, Err(StoreError::LeaseLost)), "{created:?}");
-    let turns = store
-        .turns(Some(lease.session), angelia_core::ports::Page::first(1))
-        .await
-        .unwrap();
+    let turns =
+        store.turns(Some(lease.session), angelia_core::ports::Page::first(1)).await.unwrap();
     let Some(turn) = turns.first() else { return };
-    let set = store
-        .set_turn_state(lease, turn.id, &TurnState::Running)
-        .await;
+    let set = store.set_turn_state(lease, turn.id, &TurnState::Running).await;
     assert!(matches!(set, Err(StoreError::LeaseLost)), "{set:?}");
     let append = store.append(lease, vec![event(turn, 50, notice("n"))]);
     let appended = append.await.unwrap().await;
-    assert!(
-        matches!(appended, Err(StoreError::LeaseLost)),
-        "{appended:?}"
-    );
+    assert!(matches!(appended, Err(StoreError::LeaseLost)), "{appended:?}");
     assert!(store.replay(turn.id, 49, 1).await.unwrap().is_empty());
 }
 
@@ -37,10 +30,7 @@ pub async fn a_lost_lease_cannot_write(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, _) = stored_turn(&*store).await;
     for epoch in [0, lease.epoch - 1, lease.epoch + 1] {
-        let forged = Lease {
-            epoch,
-            ..lease.clone()
-        };
+        let forged = Lease { epoch, ..lease.clone() };
         assert_lost(&*store, &forged).await;
     }
 }
@@ -112,10 +102,7 @@ pub async fn a_dead_owner_loses_its_session(fixture: &impl StoreFixture) {
 pub async fn turns_of_the_living_are_not_lost(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
-    store
-        .set_turn_state(&lease, turn.id, &TurnState::Running)
-        .await
-        .unwrap();
+    store.set_turn_state(&lease, turn.id, &TurnState::Running).await.unwrap();
     same(&store.lost_turns().await.unwrap(), &[(); 0]);
     if fixture.is_shared() {
         same(&fixture.open().lost_turns().await.unwrap(), &[(); 0]);
@@ -129,9 +116,7 @@ pub async fn turns_of_the_dead_are_lost(fixture: &impl StoreFixture) {
     let (dead, living) = (fixture.open(), fixture.open());
     let (lease, mut lost) = stored_turn(&*dead).await;
     lost.state = TurnState::AwaitingApproval;
-    dead.set_turn_state(&lease, lost.id, &lost.state)
-        .await
-        .unwrap();
+    dead.set_turn_state(&lease, lost.id, &lost.state).await.unwrap();
     let (lease, done) = stored_turn(&*dead).await;
     let append = dead.append(&lease, vec![event(&done, 1, finished())]);
     append.await.unwrap().await.unwrap();
@@ -145,10 +130,7 @@ pub async fn a_turn_without_an_owner_is_lost(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (lease, turn) = stored_turn(&*store).await;
     store.release(lease.clone()).await.unwrap();
-    same(
-        &store.lost_turns().await.unwrap(),
-        &std::slice::from_ref(&turn),
-    );
+    same(&store.lost_turns().await.unwrap(), &std::slice::from_ref(&turn));
 
     // It is closed by whoever acquires its session next.
     let lease = store.acquire(lease.session).await.unwrap();

@@ -82,12 +82,8 @@ pub fn full_spec() -> SessionSpec {
         output_schema: Some(raw_json(ODD_JSON)),
         permissions: Permissions {
             level: PermissionLevel::Unattended,
-            allowed: ["Read", "Bash(git *)"]
-                .map(|text| text.parse().unwrap())
-                .into(),
-            disallowed: ["Bash(rm *)", "mcp__x__*"]
-                .map(|text| text.parse().unwrap())
-                .into(),
+            allowed: ["Read", "Bash(git *)"].map(|text| text.parse().unwrap()).into(),
+            disallowed: ["Bash(rm *)", "mcp__x__*"].map(|text| text.parse().unwrap()).into(),
         },
         tools: ToolSet::List(vec!["Read".into(), "Bash".into()]),
         mcp_servers: BTreeMap::from([("docs".into(), raw_json(ODD_JSON))]),
@@ -138,14 +134,8 @@ fn history() -> Vec<Message> {
         Message {
             role: Role::Assistant,
             parts: vec![
-                Part::Thinking {
-                    text: AWKWARD.into(),
-                    signature: Some("c2ln".into()),
-                },
-                Part::Thinking {
-                    text: "unsigned".into(),
-                    signature: None,
-                },
+                Part::Thinking { text: AWKWARD.into(), signature: Some("c2ln".into()) },
+                Part::Thinking { text: "unsigned".into(), signature: None },
                 Part::ToolUse {
                     id: ToolId::new("t1"),
                     name: "look_up".into(),
@@ -169,10 +159,7 @@ pub fn every_content() -> Vec<Content> {
     let bytes: Vec<u8> = (0..=255).collect();
     vec![
         Content::text(AWKWARD),
-        Content::Image {
-            media_type: "image/png".into(),
-            data: bytes.into(),
-        },
+        Content::Image { media_type: "image/png".into(), data: bytes.into() },
         Content::text(""),
     ]
 }
@@ -182,10 +169,7 @@ pub fn plain_turn(session: SessionId) -> TurnRecord {
         id: TurnId::from_uuid(fresh()),
         session,
         input: vec![Content::text("hello")],
-        options: TurnOptions {
-            can_ask: true,
-            ..TurnOptions::new(Origin::Owner)
-        },
+        options: TurnOptions { can_ask: true, ..TurnOptions::new(Origin::Owner) },
         created_at: time(3),
         state: TurnState::Queued,
     }
@@ -210,12 +194,7 @@ pub fn finished() -> EventKind {
 }
 
 pub fn outcome(status: Status) -> Outcome {
-    Outcome {
-        status,
-        text: AWKWARD.into(),
-        reason: "end_turn".into(),
-        usage: full_usage(),
-    }
+    Outcome { status, text: AWKWARD.into(), reason: "end_turn".into(), usage: full_usage() }
 }
 
 /// One of each status, with everything a failure can say.
@@ -224,9 +203,7 @@ pub fn every_status() -> Vec<Status> {
         Status::Completed,
         Status::Partial,
         Status::Interrupted,
-        Status::Parked {
-            resumes_at: time(99),
-        },
+        Status::Parked { resumes_at: time(99) },
     ];
     statuses.extend(FailureKind::ALL.map(|kind| Status::Failed(Failure::new(kind, "broke"))));
     let mut failure = Failure::new(FailureKind::RateLimited, AWKWARD).with_hint("wait → 世界");
@@ -245,10 +222,7 @@ fn full_usage() -> Usage {
         cost_usd: Some(1.123_456_789_012_345_7e-7),
         lane: Some("subscription".into()),
         prefix_sha256: Some("00ff".into()),
-        context: Some(ContextWindow {
-            used: 5,
-            size: u64::MAX,
-        }),
+        context: Some(ContextWindow { used: 5, size: u64::MAX }),
     }
 }
 
@@ -269,11 +243,7 @@ fn full_events() -> Vec<EventKind> {
             resumed: true,
             warm: true,
         }),
-        EventKind::Block {
-            block: 3,
-            channel: TextChannel::Reasoning,
-            text: AWKWARD.into(),
-        },
+        EventKind::Block { block: 3, channel: TextChannel::Reasoning, text: AWKWARD.into() },
         EventKind::ToolCall(ToolCall {
             id: ToolId::new("t1"),
             name: "Bash".into(),
@@ -288,16 +258,9 @@ fn full_events() -> Vec<EventKind> {
             output: AWKWARD.into(),
         }),
         EventKind::Plan(Plan {
-            items: [
-                PlanStatus::Pending,
-                PlanStatus::InProgress,
-                PlanStatus::Completed,
-            ]
-            .map(|status| PlanItem {
-                text: AWKWARD.into(),
-                status,
-            })
-            .into(),
+            items: [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed]
+                .map(|status| PlanItem { text: AWKWARD.into(), status })
+                .into(),
         }),
         EventKind::Approval(approval(ApprovalKind::Question(questions()))),
         EventKind::Resolved(Resolution {
@@ -307,10 +270,7 @@ fn full_events() -> Vec<EventKind> {
         }),
         EventKind::Usage(full_usage()),
         EventKind::Notice(Notice::new(Level::Warning, "retrying", AWKWARD)),
-        EventKind::Native {
-            name: "odd".into(),
-            raw: raw_json(ODD_JSON),
-        },
+        EventKind::Native { name: "odd".into(), raw: raw_json(ODD_JSON) },
     ]
 }
 
@@ -324,21 +284,10 @@ fn bare_events() -> Vec<EventKind> {
             resumed: false,
             warm: false,
         }),
-        EventKind::Block {
-            block: u32::MAX,
-            channel: TextChannel::Answer,
-            text: "".into(),
-        },
-        EventKind::ToolResult(ToolResult {
-            id: ToolId::new(""),
-            ok: true,
-            output: "".into(),
-        }),
+        EventKind::Block { block: u32::MAX, channel: TextChannel::Answer, text: "".into() },
+        EventKind::ToolResult(ToolResult { id: ToolId::new(""), ok: true, output: "".into() }),
         EventKind::Plan(Plan { items: Vec::new() }),
-        EventKind::Approval(Approval {
-            tool_id: None,
-            ..approval(ApprovalKind::Tool)
-        }),
+        EventKind::Approval(Approval { tool_id: None, ..approval(ApprovalKind::Tool) }),
         EventKind::Usage(Usage::default()),
     ];
     for class in [ToolClass::Read, ToolClass::Edit, ToolClass::Other] {
@@ -378,10 +327,7 @@ pub fn questions() -> Arc<[Question]> {
         .map(|multiple| Question {
             text: AWKWARD.into(),
             header: "Colour".into(),
-            options: vec![QuestionOption {
-                label: "red".into(),
-                description: AWKWARD.into(),
-            }],
+            options: vec![QuestionOption { label: "red".into(), description: AWKWARD.into() }],
             multiple,
         })
         .into()

@@ -43,10 +43,7 @@ pub async fn a_change_based_on_an_old_revision_is_refused(fixture: &impl StoreFi
     let store = fixture.open();
     let mut session = plain_session();
     let missing = store.put_session(&session).await;
-    assert!(
-        matches!(missing, Err(StoreError::NotFound("session"))),
-        "{missing:?}"
-    );
+    assert!(matches!(missing, Err(StoreError::NotFound("session"))), "{missing:?}");
     store.create_session(&session).await.unwrap();
 
     let mut changed = full_session();
@@ -55,10 +52,7 @@ pub async fn a_change_based_on_an_old_revision_is_refused(fixture: &impl StoreFi
     let revision = store.put_session(&changed).await.unwrap();
     assert!(revision > session.revision);
     changed.revision = revision;
-    same(
-        &store.session(session.id).await.unwrap(),
-        &Some(changed.clone()),
-    );
+    same(&store.session(session.id).await.unwrap(), &Some(changed.clone()));
 
     session.title = Some("too late".into());
     let late = store.put_session(&session).await;
@@ -91,15 +85,9 @@ pub async fn sessions_are_paged_newest_first(fixture: &impl StoreFixture) {
 pub async fn the_first_who_gives_a_name_keeps_it_and_names_are_scoped(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let (one, two) = (plain_session(), plain_session());
-    let name = |scope: &str| ExternalName {
-        scope: scope.into(),
-        name: "chat → 7".into(),
-    };
+    let name = |scope: &str| ExternalName { scope: scope.into(), name: "chat → 7".into() };
     let unknown = store.bind_name(&name("bridge"), one.id).await;
-    assert!(
-        matches!(unknown, Err(StoreError::NotFound("session"))),
-        "{unknown:?}"
-    );
+    assert!(matches!(unknown, Err(StoreError::NotFound("session"))), "{unknown:?}");
     store.create_session(&one).await.unwrap();
     store.create_session(&two).await.unwrap();
     store.bind_name(&name("bridge"), one.id).await.unwrap();
@@ -117,10 +105,7 @@ pub async fn a_deleted_session_takes_everything_along(fixture: &impl StoreFixtur
     let store = fixture.open();
     let lease = owned_session(&*store).await;
     let kept = owned_session(&*store).await;
-    let name = ExternalName {
-        scope: "bridge".into(),
-        name: "x".into(),
-    };
+    let name = ExternalName { scope: "bridge".into(), name: "x".into() };
     store.bind_name(&name, lease.session).await.unwrap();
     let turn = plain_turn(lease.session);
     create_turn(&*store, &lease, &turn).await;
@@ -135,15 +120,9 @@ pub async fn a_deleted_session_takes_everything_along(fixture: &impl StoreFixtur
     assert!(store.replay(turn.id, 0, 10).await.unwrap().is_empty());
     assert_eq!(store.named(&name).await.unwrap(), None);
     let acquired = store.acquire(lease.session).await;
-    assert!(
-        matches!(acquired, Err(StoreError::NotFound("session"))),
-        "{acquired:?}"
-    );
+    assert!(matches!(acquired, Err(StoreError::NotFound("session"))), "{acquired:?}");
     let again = store.delete_session(lease.session).await;
-    assert!(
-        matches!(again, Err(StoreError::NotFound("session"))),
-        "{again:?}"
-    );
+    assert!(matches!(again, Err(StoreError::NotFound("session"))), "{again:?}");
     let turns = store.turns(None, Page::first(10)).await.unwrap();
     same(&turns, &[other]);
 }

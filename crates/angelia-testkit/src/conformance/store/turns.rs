@@ -38,20 +38,8 @@ pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
         at: time(0),
         outcome: outcome(angelia_core::model::Status::Completed),
     };
-    assert!(
-        store
-            .create_turn(&lease, &done)
-            .await
-            .unwrap()
-            .await
-            .is_err()
-    );
-    assert!(
-        store
-            .set_turn_state(&lease, turn.id, &done.state)
-            .await
-            .is_err()
-    );
+    assert!(store.create_turn(&lease, &done).await.unwrap().await.is_err());
+    assert!(store.set_turn_state(&lease, turn.id, &done.state).await.is_err());
     same(&store.turn(turn.id).await.unwrap(), &Some(turn));
 }
 
@@ -72,10 +60,7 @@ pub async fn turns_are_paged_newest_first(fixture: &impl StoreFixture) {
     let page = store.turns(of_first, Page::first(2)).await.unwrap();
     let page: Vec<_> = page.iter().map(|turn| turn.id).collect();
     assert_eq!(page, [ids[1], ids[3]]);
-    let rest = Page {
-        limit: 2,
-        before: Some(page[1].as_uuid()),
-    };
+    let rest = Page { limit: 2, before: Some(page[1].as_uuid()) };
     let rest = store.turns(of_first, rest).await.unwrap();
     let rest: Vec<_> = rest.iter().map(|turn| turn.id).collect();
     assert_eq!(rest, [ids[5]]);
@@ -88,9 +73,7 @@ pub async fn a_turn_changes_its_state_until_it_has_finished(fixture: &impl Store
         TurnState::Running,
         TurnState::AwaitingApproval,
         TurnState::AwaitingToolResult,
-        TurnState::Parked {
-            resumes_at: time(70),
-        },
+        TurnState::Parked { resumes_at: time(70) },
         TurnState::Queued,
     ] {
         store.set_turn_state(&lease, turn.id, &state).await.unwrap();
@@ -99,17 +82,11 @@ pub async fn a_turn_changes_its_state_until_it_has_finished(fixture: &impl Store
     }
     let append = store.append(&lease, vec![event(&turn, 1, finished())]);
     append.await.unwrap().await.unwrap();
-    let late = store
-        .set_turn_state(&lease, turn.id, &TurnState::Running)
-        .await;
+    let late = store.set_turn_state(&lease, turn.id, &TurnState::Running).await;
     assert!(matches!(late, Err(StoreError::TurnFinished)), "{late:?}");
-    let missing = store
-        .set_turn_state(&lease, plain_turn(lease.session).id, &TurnState::Running)
-        .await;
-    assert!(
-        matches!(missing, Err(StoreError::NotFound("turn"))),
-        "{missing:?}"
-    );
+    let missing =
+        store.set_turn_state(&lease, plain_turn(lease.session).id, &TurnState::Running).await;
+    assert!(matches!(missing, Err(StoreError::NotFound("turn"))), "{missing:?}");
 }
 
 pub async fn the_finished_event_finishes_the_turn(fixture: &impl StoreFixture) {
@@ -122,10 +99,7 @@ pub async fn the_finished_event_finishes_the_turn(fixture: &impl StoreFixture) {
     let state = store.turn(turn.id).await.unwrap().unwrap().state;
     assert_eq!(
         state,
-        TurnState::Finished {
-            at,
-            outcome: outcome(angelia_core::model::Status::Completed)
-        }
+        TurnState::Finished { at, outcome: outcome(angelia_core::model::Status::Completed) }
     );
 }
 

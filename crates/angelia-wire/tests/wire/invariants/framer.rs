@@ -18,10 +18,7 @@ impl From<Frame<'_>> for Owned {
     fn from(frame: Frame<'_>) -> Self {
         match frame {
             Frame::Line(line) => Self::Line(line.to_vec()),
-            Frame::TooLong { bytes, head } => Self::TooLong {
-                bytes,
-                head: head.to_vec(),
-            },
+            Frame::TooLong { bytes, head } => Self::TooLong { bytes, head: head.to_vec() },
             Frame::Partial(line) => Self::Partial(line.to_vec()),
         }
     }
@@ -36,10 +33,7 @@ pub(crate) fn check_bytes(data: &[u8]) {
 
 /// However `stream` is cut, the frames are those of the reference.
 pub(crate) fn check(stream: &[u8], limit: usize, sizes: &[usize]) {
-    assert_eq!(
-        frames(limit, pieces(stream, sizes)),
-        reference(stream, limit)
-    );
+    assert_eq!(frames(limit, pieces(stream, sizes)), reference(stream, limit));
 }
 
 pub(crate) fn frames<'a>(limit: usize, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Owned> {
@@ -64,10 +58,7 @@ pub(crate) fn reference(stream: &[u8], limit: usize) -> Vec<Owned> {
         let text = line.strip_suffix(b"\r").unwrap_or(line).to_vec();
         if line.len() > limit {
             let head = line.iter().copied().take(HEAD).collect();
-            frames.push(Owned::TooLong {
-                bytes: line.len(),
-                head,
-            });
+            frames.push(Owned::TooLong { bytes: line.len(), head });
         } else if text.is_empty() {
             // passed over
         } else if whole.ends_with(b"\n") {

@@ -20,10 +20,7 @@ pub(crate) fn check_bytes(data: &[u8]) {
 
 /// However `stream` is cut, the frames are those of the reference.
 pub(crate) fn check(stream: &[u8], limit: usize, sizes: &[usize]) {
-    assert_eq!(
-        frames(limit, pieces(stream, sizes)),
-        reference(stream, limit)
-    );
+    assert_eq!(frames(limit, pieces(stream, sizes)), reference(stream, limit));
 }
 
 fn frames<'a>(limit: usize, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Owned> {

@@ -12,10 +12,7 @@ pub(crate) fn pieces<'a>(stream: &'a [u8], sizes: &'a [usize]) -> impl Iterator<
     let mut sizes = sizes.iter().copied().cycle();
     let mut rest = stream;
     std::iter::from_fn(move || {
-        let size = sizes
-            .next()
-            .unwrap_or(rest.len())
-            .clamp(1, rest.len().max(1));
+        let size = sizes.next().unwrap_or(rest.len()).clamp(1, rest.len().max(1));
         let (piece, after) = rest.split_at_checked(size)?;
         rest = after;
         Some(piece)

@@ -34,11 +34,7 @@ pub(crate) fn told<'a>(limit: usize, pieces: impl Iterator<Item = &'a [u8]>) -> 
         decoder.buffer().put_slice(piece);
         events.extend(decoder.by_ref());
     }
-    Told {
-        events,
-        last_id: decoder.last_id().to_owned(),
-        retry: decoder.retry(),
-    }
+    Told { events, last_id: decoder.last_id().to_owned(), retry: decoder.retry() }
 }
 
 pub(crate) fn reference(stream: &[u8], limit: usize) -> Told {
@@ -52,16 +48,8 @@ pub(crate) fn reference(stream: &[u8], limit: usize) -> Told {
             if bytes > limit {
                 told.events.push(Err(TooLong { bytes, limit }));
             } else if !data.is_empty() {
-                let name = if name.is_empty() {
-                    "message".to_owned()
-                } else {
-                    name.clone()
-                };
-                told.events.push(Ok(Event {
-                    name,
-                    data: data.join("\n"),
-                    id: id.clone(),
-                }));
+                let name = if name.is_empty() { "message".to_owned() } else { name.clone() };
+                told.events.push(Ok(Event { name, data: data.join("\n"), id: id.clone() }));
             }
             (name, data, bytes) = (String::new(), Vec::new(), 0);
         }
@@ -69,10 +57,7 @@ pub(crate) fn reference(stream: &[u8], limit: usize) -> Told {
             continue;
         }
         let text = String::from_utf8_lossy(&line);
-        let text = text
-            .strip_prefix('\u{feff}')
-            .filter(|_| number == 0)
-            .unwrap_or(&text);
+        let text = text.strip_prefix('\u{feff}').filter(|_| number == 0).unwrap_or(&text);
         let (field, value) = text.split_once(':').unwrap_or((text, ""));
         let value = value.strip_prefix(' ').unwrap_or(value).to_owned();
         match field {

@@ -29,17 +29,11 @@ use crate::{
     },
 };
 
-const LIST: ListArgs = ListArgs {
-    limit: 20,
-    json: false,
-};
+const LIST: ListArgs = ListArgs { limit: 20, json: false };
 
 /// A turn that waits for this to be decided.
 async fn asking(stage: &Stage, daemon: &Daemon, request: ApprovalRequest) -> (Run, ApprovalId) {
-    let session = daemon
-        .create_session(&NewSessionRequest::default())
-        .await
-        .unwrap();
+    let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "paint it", true).await.unwrap();
     let run = stage.strings.next_run().await;
     let mut events = daemon.events(turn.id, 0).await.unwrap();
@@ -68,10 +62,7 @@ fn colours() -> ApprovalKind {
         text: text.into(),
         header: header.into(),
         options: ["red", "blue"]
-            .map(|label| QuestionOption {
-                label: label.into(),
-                description: "as described".into(),
-            })
+            .map(|label| QuestionOption { label: label.into(), description: "as described".into() })
             .into(),
         multiple,
     };
@@ -95,16 +86,8 @@ async fn every_decision_reaches_the_agent() {
     let daemon = stage.daemon().await;
     let note = || Some("wash the brush".to_owned());
     let cases = [
-        (
-            Wish::allow(false, None, vec![]),
-            Verdict::Once,
-            "approved: paint",
-        ),
-        (
-            Wish::allow(true, note(), vec![]),
-            Verdict::Session,
-            "approved: paint",
-        ),
+        (Wish::allow(false, None, vec![]), Verdict::Once, "approved: paint"),
+        (Wish::allow(true, note(), vec![]), Verdict::Session, "approved: paint"),
         (Wish::refuse(false, note()), Verdict::Deny, "denied: paint"),
         (Wish::refuse(true, None), Verdict::Stop, "denied: paint"),
     ];
@@ -129,9 +112,7 @@ async fn every_decision_reaches_the_agent() {
 }
 
 fn wish_note(wish: &Wish) -> Option<Arc<str>> {
-    format!("{wish:?}")
-        .contains("wash the brush")
-        .then(|| "wash the brush".into())
+    format!("{wish:?}").contains("wash the brush").then(|| "wash the brush".into())
 }
 
 #[tokio::test]
@@ -139,22 +120,14 @@ async fn questions_are_answered_by_text_heading_or_number() {
     let stage = Stage::new();
     let daemon = stage.daemon().await;
     let cases = [
-        (
-            words(&["Which colour=tone?=gold", "Trim?=2"]),
-            ["gold", "blue"],
-        ),
+        (words(&["Which colour=tone?=gold", "Trim?=2"]), ["gold", "blue"]),
         (words(&["2= none ", "Colour=1"]), ["red", "none"]),
-        (
-            words(&["1=a=b", "Trim=1", "2=black", "2=2"]),
-            ["a=b", "red, black, blue"],
-        ),
+        (words(&["1=a=b", "Trim=1", "2=black", "2=2"]), ["a=b", "red, black, blue"]),
     ];
     for (typed, expected) in cases {
         let (mut run, id) = asking(&stage, &daemon, question(colours())).await;
         let wish = Wish::allow(false, None, typed);
-        decide(&*stage.store, Some(&daemon), id, &wish)
-            .await
-            .unwrap();
+        decide(&*stage.store, Some(&daemon), id, &wish).await.unwrap();
         let mut answers = told(&mut run).await.answers;
         answers.sort_by_key(|one| one.question.starts_with("Trim"));
         let questions: Vec<_> = answers.iter().map(|one| &*one.question).collect();
@@ -188,9 +161,7 @@ async fn what_does_not_fit_the_question_is_not_sent() {
     }
     // A refusal needs no answers.
     let wish = Wish::refuse(false, None);
-    decide(&*stage.store, Some(&daemon), id, &wish)
-        .await
-        .unwrap();
+    decide(&*stage.store, Some(&daemon), id, &wish).await.unwrap();
     assert_eq!(told(&mut run).await.verdict, Verdict::Deny);
     run.complete("done");
 
@@ -214,12 +185,7 @@ fn a_question_that_is_alone_needs_no_name() {
         detail: "d".into(),
         expires_at: jiff::Timestamp::UNIX_EPOCH,
     };
-    for (typed, answer) in [
-        ("2", "blue"),
-        ("a=b", "a=b"),
-        ("1=1", "red"),
-        ("gold", "gold"),
-    ] {
+    for (typed, answer) in [("2", "blue"), ("a=b", "a=b"), ("1=1", "red"), ("gold", "gold")] {
         let wish = Wish::allow(false, None, words(&[typed]));
         let decision = wish.decision(&approval).unwrap();
         assert_eq!(&*decision.answers[0].answer, answer, "{typed}");
@@ -254,12 +220,7 @@ async fn what_no_daemon_runs_is_decided_where_it_runs() {
         let error = decide(&*stage.store, daemon, id, &wish).await.unwrap_err();
         assert_eq!(error.exit, Exit::Failed);
         assert_eq!(error.message, "its turn does not run in a daemon");
-        assert!(
-            error
-                .hint
-                .unwrap()
-                .contains("the terminal where `angelia run`")
-        );
+        assert!(error.hint.unwrap().contains("the terminal where `angelia run`"));
     }
     for unknown in [Uuid::nil(), Uuid::max(), Uuid::now_v7()] {
         let error = find(&*stage.store, ApprovalId::from_uuid(unknown)).await;
@@ -298,19 +259,14 @@ async fn lists_tell_what_is_to_be_decided() {
     assert!(!text.contains(['\u{1b}', '\r']));
 
     let wish = Wish::refuse(false, None);
-    decide(&*stage.store, Some(&daemon), second, &wish)
-        .await
-        .unwrap();
+    decide(&*stage.store, Some(&daemon), second, &wish).await.unwrap();
     told(&mut run).await;
     let pending = listed(&stage, &LIST, false).await;
     assert!(!pending.contains(&second.to_string()), "{pending}");
     let all = listed(&stage, &LIST, true).await;
     assert!(all.contains("deny by owner"), "{all}");
 
-    let json = ListArgs {
-        limit: 1,
-        json: true,
-    };
+    let json = ListArgs { limit: 1, json: true };
     let json = listed(&stage, &json, true).await;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["id"], second.to_string());
@@ -373,22 +329,16 @@ async fn an_agent_cannot_approve_what_it_asks_for() {
     };
     let agent = timeout(DEADLINE, connected).await.unwrap();
     for wish in [Wish::allow(false, None, vec![]), Wish::refuse(false, None)] {
-        let refused: CommandError = decide(&*stage.store, Some(&agent), id, &wish)
-            .await
-            .unwrap_err();
+        let refused: CommandError =
+            decide(&*stage.store, Some(&agent), id, &wish).await.unwrap_err();
         assert_eq!(refused.exit, Exit::Failed);
         assert_eq!(refused.message, "an agent's process cannot decide");
         let hint = refused.hint.unwrap();
-        assert!(
-            hint.contains("a terminal that no agent has started"),
-            "{hint}"
-        );
+        assert!(hint.contains("a terminal that no agent has started"), "{hint}");
     }
     // It still waits for the owner.
     let wish = Wish::allow(false, None, vec![]);
-    decide(&*stage.store, Some(&owner), id, &wish)
-        .await
-        .unwrap();
+    decide(&*stage.store, Some(&owner), id, &wish).await.unwrap();
     assert_eq!(told(&mut run).await.verdict, Verdict::Once);
     run.complete("done");
 }
@@ -400,28 +350,15 @@ fn the_command_line_is_understood() {
         Cli::try_parse_from(["angelia", "approvals"].into_iter().chain(words))
     };
     let Command::Approvals(ApprovalsCommand::Approve { id, answers, .. }) =
-        parsed("approve ID --session --note n --answer a=b --answer c")
-            .unwrap()
-            .command
+        parsed("approve ID --session --note n --answer a=b --answer c").unwrap().command
     else {
         panic!("approve");
     };
     assert_eq!((id.as_str(), answers), ("ID", words(&["a=b", "c"])));
-    for good in [
-        "list",
-        "list --all --json -n 5",
-        "deny ID --stop --note no",
-        "approve ID",
-    ] {
+    for good in ["list", "list --all --json -n 5", "deny ID --stop --note no", "approve ID"] {
         assert!(parsed(good).is_ok(), "{good}");
     }
-    for bad in [
-        "approve",
-        "deny",
-        "approve ID --stop",
-        "deny ID --answer a",
-        "allow ID",
-    ] {
+    for bad in ["approve", "deny", "approve ID --stop", "deny ID --answer a", "allow ID"] {
         assert!(parsed(bad).is_err(), "{bad}");
     }
 }

@@ -14,25 +14,13 @@ pub(super) struct Wish {
 
 impl Wish {
     pub(super) fn allow(session: bool, note: Option<String>, answers: Vec<String>) -> Self {
-        let verdict = if session {
-            Verdict::Session
-        } else {
-            Verdict::Once
-        };
-        Self {
-            verdict,
-            note,
-            answers,
-        }
+        let verdict = if session { Verdict::Session } else { Verdict::Once };
+        Self { verdict, note, answers }
     }
 
     pub(super) fn refuse(stop: bool, note: Option<String>) -> Self {
         let verdict = if stop { Verdict::Stop } else { Verdict::Deny };
-        Self {
-            verdict,
-            note,
-            answers: Vec::new(),
-        }
+        Self { verdict, note, answers: Vec::new() }
     }
 
     /// Fails where what was typed does not answer what was asked.
@@ -85,10 +73,7 @@ fn answers(questions: &[Question], typed: &[String]) -> Result<Vec<Answer>, Comm
                 let message = format!("`{}` takes one answer", question.text);
                 return Err(CommandError::usage(message).with_hint("leave all but one out"));
             }
-            Ok(Answer {
-                question: question.text.clone(),
-                answer: given.join(", ").into(),
-            })
+            Ok(Answer { question: question.text.clone(), answer: given.join(", ").into() })
         })
         .collect()
 }
@@ -120,8 +105,7 @@ fn chosen(question: &Question, answer: &str) -> String {
 }
 
 fn forms<'a>(questions: impl Iterator<Item = &'a Question>) -> String {
-    let forms: Vec<_> = questions
-        .map(|question| format!("--answer '{}=…'", question.text))
-        .collect();
+    let forms: Vec<_> =
+        questions.map(|question| format!("--answer '{}=…'", question.text)).collect();
     forms.join(" ")
 }

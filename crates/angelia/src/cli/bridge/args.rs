@@ -133,11 +133,7 @@ impl BridgeArgs {
             first_event_timeout: self.first_event_timeout,
             silence_timeout: self.stream_timeout,
         };
-        Ok(Settings {
-            once: self.once,
-            defaults,
-            overrides,
-        })
+        Ok(Settings { once: self.once, defaults, overrides })
     }
 }
 

@@ -37,10 +37,7 @@ impl DaemonTurns {
             Fit::Differs(what) => return Err(Refused::new(Code::SessionDiffers, what)),
         };
         let key = ask.request.idempotency_key.as_deref().map(stored_key);
-        let turn = HostTurn {
-            text: &ask.request.message,
-            key: key.as_deref(),
-        };
+        let turn = HostTurn { text: &ask.request.message, key: key.as_deref() };
         let (accepted, repeats) = self.daemon.submit_for_host(session.id, &turn).await?;
         let turn = accepted.id;
         // Without this bridge nobody wants it, unless somebody else began it.

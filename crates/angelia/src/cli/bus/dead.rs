@@ -36,10 +36,7 @@ async fn ask(line: &mut Line, question: Value) -> Result<Value, CommandError> {
     })?;
     if answer["type"] == "rejected" {
         let why = answer["detail"].as_str().unwrap_or("it gave no reason");
-        return Err(CommandError::new(
-            Exit::Failed,
-            format!("the bus refused: {why}"),
-        ));
+        return Err(CommandError::new(Exit::Failed, format!("the bus refused: {why}")));
     }
     Ok(answer)
 }

@@ -207,15 +207,10 @@ async fn handle(line: &mut Line, heard: &Bytes, shown: &Shown) -> Result<(), End
     };
     match fields.kind() {
         Kind::Message => {}
-        _ if fields
-            .kind
-            .is_some_and(|kind| kind.get() == r#""displaced""#) =>
-        {
+        _ if fields.kind.is_some_and(|kind| kind.get() == r#""displaced""#) => {
             let what = "somebody else has taken the name over";
             let hint = "--suffix takes another name instead";
-            return Err(End::Over(
-                CommandError::new(Exit::Failed, what).with_hint(hint),
-            ));
+            return Err(End::Over(CommandError::new(Exit::Failed, what).with_hint(hint)));
         }
         _ => return Ok(()),
     }

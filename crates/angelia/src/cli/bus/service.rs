@@ -74,10 +74,7 @@ pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, Comm
                 Some(69) => Exit::Unavailable,
                 _ => Exit::Failed,
             };
-            Err(CommandError::new(
-                exit,
-                format!("the bus did not start: {words}"),
-            ))
+            Err(CommandError::new(exit, format!("the bus did not start: {words}")))
         }
     }
 }
@@ -94,24 +91,15 @@ async fn already(app: &App, pid: u32, inside_serve: bool) -> Result<Exit, Comman
         }
         sleep(STEP).await;
     }
-    let place = if inside_serve {
-        "inside `angelia serve`, "
-    } else {
-        ""
-    };
-    print::line(&format!(
-        "the bus is already running ({place}process {pid})"
-    ))
+    let place = if inside_serve { "inside `angelia serve`, " } else { "" };
+    print::line(&format!("the bus is already running ({place}process {pid})"))
 }
 
 fn open_log(path: &Path) -> io::Result<(fs::File, u64)> {
     if fs::metadata(path).is_ok_and(|log| log.len() > LOG) {
         fs::rename(path, path.with_extension("log.1"))?;
     }
-    let log = fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)?;
+    let log = fs::OpenOptions::new().create(true).append(true).open(path)?;
     let begin = log.metadata()?.len();
     Ok((log, begin))
 }
@@ -136,10 +124,7 @@ pub(super) async fn stop(app: &App) -> Result<Exit, CommandError> {
             let what = format!("{} belongs to a daemon that is not ours", socket.display());
             Err(CommandError::new(Exit::Failed, what).with_hint("stop it with its own command"))
         }
-        Found::Ours {
-            pid,
-            inside_serve: true,
-        } => {
+        Found::Ours { pid, inside_serve: true } => {
             let what = format!("the bus runs inside `angelia serve` (process {pid})");
             Err(CommandError::new(Exit::Failed, what).with_hint("stop that to stop the bus"))
         }

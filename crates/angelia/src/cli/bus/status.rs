@@ -31,27 +31,21 @@ pub(super) enum Found {
 
 pub(super) async fn find(app: &App) -> Result<Found, CommandError> {
     if let Some(pid) = pid_file::holder(&app.home.bus_pid()) {
-        return Ok(Found::Ours {
-            pid,
-            inside_serve: false,
-        });
+        return Ok(Found::Ours { pid, inside_serve: false });
     }
     let socket = open::socket(app)?;
     let offered = pid_file::holder(&socket.with_file_name("run").join("busd.pid"));
     let serving = pid_file::holder(&app.home.pid_file());
     match (offered, serving) {
-        (Some(offered), Some(serving)) if offered == serving => Ok(Found::Ours {
-            pid: serving,
-            inside_serve: true,
-        }),
+        (Some(offered), Some(serving)) if offered == serving => {
+            Ok(Found::Ours { pid: serving, inside_serve: true })
+        }
         _ if socket.exists() && listener::is_answered(&socket).await => {
             // Somebody may have removed the files that say so.
-            Ok(
-                pid_file::holder(&lock(app)).map_or(Found::Stranger, |pid| Found::Ours {
-                    pid,
-                    inside_serve: serving == Some(pid),
-                }),
-            )
+            Ok(pid_file::holder(&lock(app)).map_or(Found::Stranger, |pid| Found::Ours {
+                pid,
+                inside_serve: serving == Some(pid),
+            }))
         }
         _ => Ok(Found::Nobody),
     }
@@ -84,13 +78,7 @@ pub(super) async fn run(app: &App, as_json: bool) -> Result<Exit, CommandError> 
         print::line(&status.to_string())?;
     } else {
         let mut text = String::new();
-        describe(
-            &mut text,
-            app,
-            found,
-            &socket.display().to_string(),
-            status.as_ref(),
-        );
+        describe(&mut text, app, found, &socket.display().to_string(), status.as_ref());
         print::bytes(text.as_bytes())?;
     }
     Ok(if is_up { Exit::Done } else { Exit::Failed })
@@ -111,20 +99,12 @@ fn describe(text: &mut String, app: &App, found: Found, socket: &str, status: Op
         Found::Nobody => {
             put("the bus is not running; start it with `angelia bus start`".to_owned());
         }
-        Found::Stranger => put(format!(
-            "{socket} belongs to a daemon that is not ours; ours is not running"
-        )),
+        Found::Stranger => {
+            put(format!("{socket} belongs to a daemon that is not ours; ours is not running"))
+        }
         Found::Ours { pid, inside_serve } => {
-            let place = if inside_serve {
-                ", inside `angelia serve`"
-            } else {
-                ""
-            };
-            let how = if status.is_some() {
-                "is running"
-            } else {
-                "is there but does not answer"
-            };
+            let place = if inside_serve { ", inside `angelia serve`" } else { "" };
+            let how = if status.is_some() { "is running" } else { "is there but does not answer" };
             put(format!("the bus {how} (process {pid}{place})"));
         }
     }
@@ -139,15 +119,12 @@ fn describe(text: &mut String, app: &App, found: Found, socket: &str, status: Op
             number("queued"),
             number("dead"),
         ));
-        let endpoints = status["endpoints"]
-            .as_array()
-            .map_or(&[][..], Vec::as_slice);
+        let endpoints = status["endpoints"].as_array().map_or(&[][..], Vec::as_slice);
         put(format!("  endpoints: {}", endpoints.len()));
         for endpoint in endpoints {
-            let session = endpoint["session_id"].as_str().map_or_else(
-                || "away".to_owned(),
-                |session| session.chars().take(8).collect(),
-            );
+            let session = endpoint["session_id"]
+                .as_str()
+                .map_or_else(|| "away".to_owned(), |session| session.chars().take(8).collect());
             let name = endpoint["endpoint"].as_str().unwrap_or_default();
             let waiting = endpoint["queued"].as_u64().unwrap_or_default();
             put(format!("    {name} ({session}), {waiting} waiting"));

@@ -157,10 +157,7 @@ fn report(
         let new = changed.new.as_deref().unwrap_or_default();
         return print::bytes(diff::shown(&path, old, new).as_bytes());
     }
-    print::line(&format!(
-        "{done} in {}; sessions that begin from now on see it",
-        path.display()
-    ))
+    print::line(&format!("{done} in {}; sessions that begin from now on see it", path.display()))
 }
 
 /// What somebody must know about a part.

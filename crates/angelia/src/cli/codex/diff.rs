@@ -80,9 +80,7 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
             let longest = if one == other {
                 value(&common, i + 1, j + 1).unwrap_or_default() + 1
             } else {
-                value(&common, i + 1, j)
-                    .max(value(&common, i, j + 1))
-                    .unwrap_or_default()
+                value(&common, i + 1, j).max(value(&common, i, j + 1)).unwrap_or_default()
             };
             if let Some(cell) = common.get_mut(i * width + j) {
                 *cell = longest;

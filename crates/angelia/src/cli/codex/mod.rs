@@ -99,19 +99,13 @@ impl CodexHome {
 
 fn codex_home(environment: &Environment) -> Result<CodexHome, CommandError> {
     if let Some(named) = environment.non_empty("CODEX_HOME") {
-        return Ok(CodexHome {
-            dir: named.into(),
-            is_named: true,
-        });
+        return Ok(CodexHome { dir: named.into(), is_named: true });
     }
     let home = environment.home().ok_or_else(|| {
         let message = "there is no folder of Codex: neither CODEX_HOME nor HOME is set";
         CommandError::new(Exit::Config, message).with_hint("set one of them")
     })?;
-    Ok(CodexHome {
-        dir: home.join(".codex"),
-        is_named: false,
-    })
+    Ok(CodexHome { dir: home.join(".codex"), is_named: false })
 }
 
 fn broken(home: &CodexHome, broken: &Broken) -> CommandError {
@@ -136,10 +130,7 @@ impl From<FileError> for CommandError {
 async fn no_turn_is_running(local: &Local) -> Result<(), CommandError> {
     let newest = local.store.turns(None, Page::first(200)).await?;
     for turn in newest {
-        let is_over = matches!(
-            turn.state,
-            TurnState::Finished { .. } | TurnState::Parked { .. }
-        );
+        let is_over = matches!(turn.state, TurnState::Finished { .. } | TurnState::Parked { .. });
         if is_over {
             continue;
         }

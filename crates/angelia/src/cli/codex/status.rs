@@ -45,11 +45,7 @@ pub(super) async fn health(app: &Arc<App>, local: &Local) -> Health {
     let mut executors = local.engine.executors().iter();
     match executors.find(|executor| executor.name() == REGISTRATION.name) {
         Some(codex) => codex.probe(&doctor::spec_for(app, codex.name())).await,
-        None => Health {
-            installed: None,
-            login: Login::Unknown,
-            problem: None,
-        },
+        None => Health { installed: None, login: Login::Unknown, problem: None },
     }
 }
 
@@ -60,11 +56,7 @@ pub(super) async fn status(
     home: &CodexHome,
     json: bool,
 ) -> Result<Exit, CommandError> {
-    let text = if home.dir.is_dir() {
-        ConfigFile::open(&home.dir)?.read()?
-    } else {
-        None
-    };
+    let text = if home.dir.is_dir() { ConfigFile::open(&home.dir)?.read()? } else { None };
     let before = text.as_deref().map(disabled).transpose();
     let before = before.map_err(|error| broken(home, &error))?.flatten();
     let enabled = text != before;
@@ -73,14 +65,8 @@ pub(super) async fn status(
     let health = health(app, &local).await;
     local.stop().await;
     let findings = Findings {
-        program: health
-            .installed
-            .as_ref()
-            .map(|found| found.path.display().to_string()),
-        version: health
-            .installed
-            .as_ref()
-            .map(|found| found.version.to_string()),
+        program: health.installed.as_ref().map(|found| found.path.display().to_string()),
+        version: health.installed.as_ref().map(|found| found.version.to_string()),
         login: match &health.login {
             Login::In { .. } => "in",
             Login::Out => "out",

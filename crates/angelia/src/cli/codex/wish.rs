@@ -28,21 +28,12 @@ pub(super) fn wish(
             Vec::new()
         })
     };
-    let own = if args.no_tools {
-        None
-    } else {
-        Some(own_tools(app, file)?)
-    };
+    let own = if args.no_tools { None } else { Some(own_tools(app, file)?) };
     let servers = app.config.mcp_servers().iter();
     let servers =
         servers.filter_map(|(name, server)| Some((name.0.as_ref().into(), server.raw()?)));
     Ok(Wished {
-        wish: Wish {
-            servers: servers.collect(),
-            own,
-            workspace: !args.no_permissions,
-            plugins,
-        },
+        wish: Wish { servers: servers.collect(), own, workspace: !args.no_permissions, plugins },
         problems,
     })
 }
@@ -64,9 +55,5 @@ fn own_tools(app: &App, file: Option<&Path>) -> Result<OwnTools, CommandError> {
         let home = app.home.dir().to_string_lossy().into_owned();
         (variable.to_owned(), home)
     });
-    Ok(OwnTools {
-        program,
-        arguments,
-        env: env.into_iter().collect(),
-    })
+    Ok(OwnTools { program, arguments, env: env.into_iter().collect() })
 }

@@ -96,11 +96,7 @@ impl Order {
             None => None,
             Some(id) => Some(known(desk, id, &task.profile, caller.as_ref()).await?),
         };
-        Ok(Self {
-            task,
-            caller,
-            session,
-        })
+        Ok(Self { task, caller, session })
     }
 
     /// Begins the turn, in the daemon of this home or here.

@@ -135,9 +135,6 @@ impl Desk for HomeDesk {
 
 impl From<CommandError> for Refused {
     fn from(error: CommandError) -> Self {
-        Self {
-            message: error.message,
-            hint: error.hint,
-        }
+        Self { message: error.message, hint: error.hint }
     }
 }

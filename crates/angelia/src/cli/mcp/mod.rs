@@ -30,9 +30,7 @@ pub(crate) struct McpArgs {
 }
 
 pub(crate) async fn run(app: &Arc<App>, args: McpArgs) -> Result<Exit, CommandError> {
-    let profile = args
-        .profile
-        .unwrap_or_else(|| app.config.default_profile().to_owned());
+    let profile = args.profile.unwrap_or_else(|| app.config.default_profile().to_owned());
     if !app.config.profile_names().any(|name| name == profile) {
         let known: Vec<&str> = app.config.profile_names().collect();
         let what = format!("there is no profile `{profile}`");

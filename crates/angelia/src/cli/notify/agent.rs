@@ -51,10 +51,7 @@ pub(super) fn parse(words: &[String]) -> Result<AgentArgs, CommandError> {
             "--simple" => {}
             "--" => break rest.map(String::as_str).collect(),
             _ => {
-                break std::iter::once(word)
-                    .chain(rest)
-                    .map(String::as_str)
-                    .collect();
+                break std::iter::once(word).chain(rest).map(String::as_str).collect();
             }
         }
     };
@@ -66,18 +63,11 @@ pub(super) fn parse(words: &[String]) -> Result<AgentArgs, CommandError> {
     if session.is_empty() || text.trim().is_empty() {
         return Err(CommandError::new(Exit::Failed, "there is nothing to type").with_hint(USAGE));
     }
-    Ok(AgentArgs {
-        session,
-        text,
-        ..args
-    })
+    Ok(AgentArgs { session, text, ..args })
 }
 
 pub(super) async fn run(environment: &Environment, words: &[String]) -> Result<Exit, CommandError> {
-    if words
-        .first()
-        .is_some_and(|word| word == "--help" || word == "-h")
-    {
+    if words.first().is_some_and(|word| word == "--help" || word == "-h") {
         return print::line(USAGE);
     }
     let args = parse(words)?;

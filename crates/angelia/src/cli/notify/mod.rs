@@ -88,11 +88,7 @@ pub(crate) fn by_name(name: Option<&str>, args: Vec<OsString>) -> Option<ExitCod
             let mut cli = match HermesCli::try_parse_from(with_name(HERMES, args)) {
                 Ok(cli) => cli,
                 Err(error) => {
-                    let exit = if error.use_stderr() {
-                        Exit::Usage
-                    } else {
-                        Exit::Done
-                    };
+                    let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
                     let _closed = error.print();
                     return Some(exit.into());
                 }

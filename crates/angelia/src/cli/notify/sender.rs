@@ -32,19 +32,14 @@ pub(super) fn roles(
         return Ok(Roles::default());
     };
     let paths = rules_paths(home, environment.hermes_home());
-    let found = paths
-        .iter()
-        .find_map(|path| Some((path, fs::read_to_string(path).ok()?)));
+    let found = paths.iter().find_map(|path| Some((path, fs::read_to_string(path).ok()?)));
     let Some((path, text)) = found else {
         return Ok(Roles::default());
     };
     match file::parse(&text) {
         Ok(reading) => Ok(reading.rules.roles),
         Err(remark) => {
-            print::note(&format!(
-                "{}: {remark}; names are sent as given",
-                path.display()
-            ));
+            print::note(&format!("{}: {remark}; names are sent as given", path.display()));
             Ok(Roles::default())
         }
     }

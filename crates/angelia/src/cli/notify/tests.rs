@@ -28,26 +28,11 @@ fn a_text_or_a_body_with_its_type_and_channel() {
 
 #[test]
 fn what_cannot_be_sent_is_refused_with_a_reason() {
-    assert!(
-        body(&[])
-            .unwrap_err()
-            .starts_with("Failed: there is nothing")
-    );
-    assert!(
-        body(&["--body", "{"])
-            .unwrap_err()
-            .starts_with("Failed: --body is not JSON")
-    );
+    assert!(body(&[]).unwrap_err().starts_with("Failed: there is nothing"));
+    assert!(body(&["--body", "{"]).unwrap_err().starts_with("Failed: --body is not JSON"));
     let list = body(&["--body", "[1]", "--type", "t"]).unwrap_err();
-    assert!(
-        list.starts_with("Failed: --type needs a body that is an object"),
-        "{list}"
-    );
-    assert!(
-        body(&["hi", "--body", "{}"])
-            .unwrap_err()
-            .contains("cannot be used with")
-    );
+    assert!(list.starts_with("Failed: --type needs a body that is an object"), "{list}");
+    assert!(body(&["hi", "--body", "{}"]).unwrap_err().contains("cannot be used with"));
 }
 
 fn typed(words: &[&str]) -> Option<(String, String, Option<String>)> {
@@ -62,22 +47,10 @@ fn options_of_notify_agent_end_where_its_text_begins() {
         Some((session.to_owned(), text.to_owned(), from.map(str::to_owned)))
     };
     assert_eq!(typed(&["dev", "do", "it"]), is("dev", "do it", None));
-    assert_eq!(
-        typed(&["--from", "be", "--to", "dev", "go"]),
-        is("dev", "go", Some("be"))
-    );
-    assert_eq!(
-        typed(&["--simple", "dev", "--from", "x"]),
-        is("dev", "--from x", None)
-    );
+    assert_eq!(typed(&["--from", "be", "--to", "dev", "go"]), is("dev", "go", Some("be")));
+    assert_eq!(typed(&["--simple", "dev", "--from", "x"]), is("dev", "--from x", None));
     assert_eq!(typed(&["--to", "dev", "--", "-rf"]), is("dev", "-rf", None));
-    for words in [
-        &["dev"][..],
-        &[],
-        &["--from", "x", "dev"],
-        &["--to"],
-        &["dev", " "],
-    ] {
+    for words in [&["dev"][..], &[], &["--from", "x", "dev"], &["--to"], &["dev", " "]] {
         assert_eq!(typed(words), None, "{words:?}");
     }
 }

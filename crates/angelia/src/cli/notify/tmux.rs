@@ -33,17 +33,9 @@ impl Tmux {
         line: &'static str,
         env: Vec<(&'static str, Arc<str>)>,
     ) -> Result<Ran, CommandError> {
-        let command = CommandLine {
-            program: Program::Shell(line.into()),
-            env,
-            input: None,
-            limit: LIMIT,
-        };
-        let ran = self
-            .commands
-            .run(command)
-            .await
-            .map_err(CommandError::internal)?;
+        let command =
+            CommandLine { program: Program::Shell(line.into()), env, input: None, limit: LIMIT };
+        let ran = self.commands.run(command).await.map_err(CommandError::internal)?;
         if ran.timed_out {
             return Err(CommandError::new(Exit::Failed, "tmux does not answer"));
         }

@@ -56,15 +56,7 @@ impl<'a> Message<'a> {
             reason = "microseconds of this century fit into 53 bits"
         )]
         let ts = Timestamp::now().as_microsecond() as f64 / 1e6;
-        Self {
-            kind: "message",
-            to,
-            from,
-            id: Uuid::new_v4().to_string(),
-            ts,
-            body,
-            ack: true,
-        }
+        Self { kind: "message", to, from, id: Uuid::new_v4().to_string(), ts, body, ack: true }
     }
 }
 
@@ -116,9 +108,7 @@ pub(crate) async fn send(
         Ok(stream) => stream,
         Err(error) if is_absent(&error) && !named => {
             start_bus(environment).await?;
-            UnixStream::connect(socket)
-                .await
-                .map_err(|error| unreachable_bus(socket, &error))?
+            UnixStream::connect(socket).await.map_err(|error| unreachable_bus(socket, &error))?
         }
         Err(error) => return Err(unreachable_bus(socket, &error)),
     };
@@ -134,11 +124,7 @@ pub(crate) async fn send(
 
     let mut accepted = None;
     loop {
-        let patience = if accepted.is_some() {
-            DELIVERED
-        } else {
-            ACCEPTED
-        };
+        let patience = if accepted.is_some() { DELIVERED } else { ACCEPTED };
         let answer = match timeout(patience, read(&mut stream)).await {
             Ok(answer) => answer.map_err(cut)?,
             Err(_silence) => return Ok(accepted.unwrap_or(Fate::Unconfirmed)),
@@ -170,10 +156,7 @@ async fn read(stream: &mut UnixStream) -> io::Result<Answer> {
 }
 
 fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 fn unreachable_bus(socket: &Path, error: &io::Error) -> CommandError {

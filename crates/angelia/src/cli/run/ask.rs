@@ -19,10 +19,7 @@ pub(crate) enum Typed {
 
 impl Asking {
     pub(crate) fn new(approval: Approval) -> Self {
-        Self {
-            approval,
-            answers: Vec::new(),
-        }
+        Self { approval, answers: Vec::new() }
     }
 
     /// What to print before the cursor.
@@ -32,9 +29,7 @@ impl Asking {
                 "[y]es once, for this [s]ession, [n]o, [q]uit the turn?".to_owned()
             }
             ApprovalKind::Question(questions) => {
-                let text = questions
-                    .get(self.answers.len())
-                    .map_or("", |question| &question.text);
+                let text = questions.get(self.answers.len()).map_or("", |question| &question.text);
                 format!("{text} (number or text; empty line to decline)")
             }
         }
@@ -57,10 +52,7 @@ impl Asking {
                         .ok()
                         .and_then(|number| question.options.get(number.checked_sub(1)?))
                         .map_or_else(|| line.into(), |option| option.label.clone());
-                    self.answers.push(Answer {
-                        question: question.text.clone(),
-                        answer: chosen,
-                    });
+                    self.answers.push(Answer { question: question.text.clone(), answer: chosen });
                 }
                 if self.answers.len() < questions.len() {
                     return Typed::More;
@@ -108,10 +100,7 @@ mod tests {
         for line in ["", "maybe", "ye", "1"] {
             assert_eq!(asking.typed(line), Typed::More, "{line:?}");
         }
-        assert_eq!(
-            asking.typed(" Y "),
-            Typed::Decided(Decision::new(Verdict::Once, "owner"))
-        );
+        assert_eq!(asking.typed(" Y "), Typed::Decided(Decision::new(Verdict::Once, "owner")));
     }
 
     #[test]
@@ -120,14 +109,8 @@ mod tests {
             text: text.into(),
             header: "".into(),
             options: vec![
-                QuestionOption {
-                    label: "red".into(),
-                    description: "".into(),
-                },
-                QuestionOption {
-                    label: "blue".into(),
-                    description: "".into(),
-                },
+                QuestionOption { label: "red".into(), description: "".into() },
+                QuestionOption { label: "blue".into(), description: "".into() },
             ],
             multiple: false,
         };
@@ -137,11 +120,7 @@ mod tests {
         let Typed::Decided(decision) = asking.typed("gold") else {
             panic!("two answers were given")
         };
-        let answers: Vec<_> = decision
-            .answers
-            .iter()
-            .map(|a| (&*a.question, &*a.answer))
-            .collect();
+        let answers: Vec<_> = decision.answers.iter().map(|a| (&*a.question, &*a.answer)).collect();
         assert_eq!(answers, [("Colour?", "blue"), ("Trim?", "gold")]);
     }
 }

@@ -28,10 +28,7 @@ impl Keyboard {
                 }
             }
         };
-        std::thread::Builder::new()
-            .name("keyboard".to_owned())
-            .spawn(read)
-            .ok()?;
+        std::thread::Builder::new().name("keyboard".to_owned()).spawn(read).ok()?;
         Some(Self { lines })
     }
 

@@ -59,11 +59,7 @@ async fn turn(app: &Arc<App>, args: RunArgs) -> Result<Outcome, CommandError> {
     let asks = !json && io::stderr().is_terminal();
     let keyboard = if asks { Keyboard::open() } else { None };
     let place = Place::find(app).await?;
-    let request = place::Request {
-        args,
-        text,
-        can_ask: keyboard.is_some(),
-    };
+    let request = place::Request { args, text, can_ask: keyboard.is_some() };
     let outcome = match place.submit(request).await {
         Ok(turn) => follow(app, turn, json, Some(wishes), keyboard).await,
         Err(error) => Err(error),

@@ -144,9 +144,7 @@ mod tests {
         parking.resumes_at(later(Duration::from_hours(5)));
         let end = end(&parking).unwrap();
         assert_eq!(end.seq, 3);
-        let EventKind::Finished(outcome) = end.kind else {
-            panic!("{end:?}")
-        };
+        let EventKind::Finished(outcome) = end.kind else { panic!("{end:?}") };
         assert_eq!(outcome.status.as_str(), "parked");
     }
 

@@ -63,9 +63,7 @@ impl Place {
         } else {
             return Some(daemon);
         };
-        print::note(&format!(
-            "angelia: the running daemon {reason}; working without it"
-        ));
+        print::note(&format!("angelia: the running daemon {reason}; working without it"));
         None
     }
 
@@ -80,18 +78,12 @@ impl Place {
         match self {
             Self::Here(local) => {
                 let watch = local.engine.watch(turn, 0).await?;
-                let source = Source::Here {
-                    engine: local.engine.clone(),
-                    watch,
-                };
+                let source = Source::Here { engine: local.engine.clone(), watch };
                 Ok(RunningTurn::new(turn, source, true))
             }
             Self::Daemon(daemon) => {
                 let events = Box::new(daemon.events(turn, 0).await?);
-                let source = Source::Daemon {
-                    daemon: daemon.clone(),
-                    events,
-                };
+                let source = Source::Daemon { daemon: daemon.clone(), events };
                 Ok(RunningTurn::new(turn, source, true))
             }
         }
@@ -132,11 +124,8 @@ fn absolute(path: &PathBuf) -> Result<PathBuf, CommandError> {
 async fn submit_here(local: &Local, request: Request) -> Result<RunningTurn, CommandError> {
     let engine = &local.engine;
     let session = session_here(local, &request.args, request.can_ask).await?;
-    let options = TurnOptions {
-        can_ask: request.can_ask,
-        can_park: true,
-        ..TurnOptions::new(Origin::Owner)
-    };
+    let options =
+        TurnOptions { can_ask: request.can_ask, can_park: true, ..TurnOptions::new(Origin::Owner) };
     let input = vec![Content::text(request.text)];
     let patience = Instant::now() + PATIENCE;
     let submitted = loop {
@@ -148,10 +137,7 @@ async fn submit_here(local: &Local, request: Request) -> Result<RunningTurn, Com
             submitted => break submitted?,
         }
     };
-    let source = Source::Here {
-        engine: engine.clone(),
-        watch: submitted.watch,
-    };
+    let source = Source::Here { engine: engine.clone(), watch: submitted.watch };
     Ok(RunningTurn::new(submitted.turn, source, request.can_ask))
 }
 
@@ -168,10 +154,7 @@ async fn session_here(
             fits(args, &session.spec.profile, session.spec.model.as_deref())?;
             return Ok(id);
         }
-        let external = ExternalName {
-            scope: SCOPE.into(),
-            name: wanted.as_str().into(),
-        };
+        let external = ExternalName { scope: SCOPE.into(), name: wanted.as_str().into() };
         if let Some(id) = engine.named(&external).await? {
             let session = engine.session(id).await?;
             fits(args, &session.spec.profile, session.spec.model.as_deref())?;
@@ -188,13 +171,7 @@ async fn session_here(
         at_terminal,
     };
     let spec = local.profiles.spec(wanted).await?;
-    let session = engine
-        .create_session(NewSession {
-            spec,
-            title: None,
-            name,
-        })
-        .await?;
+    let session = engine.create_session(NewSession { spec, title: None, name }).await?;
     Ok(session.id)
 }
 
@@ -210,11 +187,8 @@ fn fits(args: &RunArgs, profile: &str, model: Option<&str>) -> Result<(), Comman
     } else {
         return Ok(());
     };
-    Err(CommandError::new(
-        Exit::Usage,
-        format!("the session was begun with {what} and keeps it"),
-    )
-    .with_hint("leave the option out, or begin another session"))
+    Err(CommandError::new(Exit::Usage, format!("the session was begun with {what} and keeps it"))
+        .with_hint("leave the option out, or begin another session"))
 }
 
 async fn submit_to_daemon(daemon: &Daemon, request: Request) -> Result<RunningTurn, CommandError> {
@@ -226,15 +200,9 @@ async fn submit_to_daemon(daemon: &Daemon, request: Request) -> Result<RunningTu
         }
         None => daemon.create_session(&new_session(&request)?).await?,
     };
-    let turn = daemon
-        .submit(session.id, &request.text, request.can_ask)
-        .await?
-        .id;
+    let turn = daemon.submit(session.id, &request.text, request.can_ask).await?.id;
     let events = Box::new(daemon.events(turn, 0).await?);
-    let source = Source::Daemon {
-        daemon: daemon.clone(),
-        events,
-    };
+    let source = Source::Daemon { daemon: daemon.clone(), events };
     Ok(RunningTurn::new(turn, source, request.can_ask))
 }
 
@@ -294,11 +262,7 @@ impl std::ops::Deref for Batch {
 
 impl RunningTurn {
     fn new(turn: TurnId, source: Source, is_patient: bool) -> Self {
-        Self {
-            turn,
-            source,
-            parking: Parking::new(is_patient),
-        }
+        Self { turn, source, parking: Parking::new(is_patient) }
     }
 
     /// A turn of this process that somebody else submitted.
@@ -354,14 +318,12 @@ impl RunningTurn {
             return;
         }
         let stopped = match &self.source {
-            Source::Here { engine, .. } => engine
-                .interrupt(self.turn, kill)
-                .await
-                .map_err(|error| error.to_string()),
-            Source::Daemon { daemon, .. } => daemon
-                .interrupt(self.turn, kill)
-                .await
-                .map_err(|error| error.to_string()),
+            Source::Here { engine, .. } => {
+                engine.interrupt(self.turn, kill).await.map_err(|error| error.to_string())
+            }
+            Source::Daemon { daemon, .. } => {
+                daemon.interrupt(self.turn, kill).await.map_err(|error| error.to_string())
+            }
         };
         if let Err(error) = stopped {
             tracing::debug!(error, "the turn could not be stopped");
@@ -371,14 +333,12 @@ impl RunningTurn {
     /// Passes a decision on. That somebody else was faster is no failure.
     pub(crate) async fn decide(&self, approval: ApprovalId, decision: Decision) {
         let decided = match &self.source {
-            Source::Here { engine, .. } => engine
-                .decide(approval, decision)
-                .await
-                .map_err(|error| error.to_string()),
-            Source::Daemon { daemon, .. } => daemon
-                .decide(approval, &decision)
-                .await
-                .map_err(|error| error.to_string()),
+            Source::Here { engine, .. } => {
+                engine.decide(approval, decision).await.map_err(|error| error.to_string())
+            }
+            Source::Daemon { daemon, .. } => {
+                daemon.decide(approval, &decision).await.map_err(|error| error.to_string())
+            }
         };
         if let Err(error) = decided {
             tracing::debug!(error, "the decision came too late");

@@ -36,14 +36,9 @@ pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
 
 fn from_reader(reader: impl Read) -> Result<String, CommandError> {
     let mut bytes = Vec::new();
-    reader
-        .take(MAX_PROMPT + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| {
-            CommandError::usage(format!(
-                "cannot read the prompt from standard input: {error}"
-            ))
-        })?;
+    reader.take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(|error| {
+        CommandError::usage(format!("cannot read the prompt from standard input: {error}"))
+    })?;
     if bytes.len() as u64 > MAX_PROMPT {
         return Err(CommandError::usage("the prompt is longer than 64 MiB")
             .with_hint("put the text into a file and name the file in the prompt"));

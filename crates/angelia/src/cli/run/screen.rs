@@ -37,15 +37,7 @@ impl Screen<io::Stdout, io::Stderr> {
 
 impl<Out: Write, Err: Write> Screen<Out, Err> {
     pub(crate) fn new(out: Out, err: Err, streams: bool, live: bool, colour: bool) -> Self {
-        Self {
-            out,
-            err,
-            streams,
-            live,
-            colour,
-            mid_line: false,
-            spinner: None,
-        }
+        Self { out, err, streams, live, colour, mid_line: false, spinner: None }
     }
 
     /// Writes a piece of the answer.
@@ -62,11 +54,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
 
     /// Ends the current line of the answer, if one is open.
     pub(crate) fn end_line(&mut self) -> io::Result<()> {
-        if self.mid_line {
-            self.text("\n")
-        } else {
-            Ok(())
-        }
+        if self.mid_line { self.text("\n") } else { Ok(()) }
     }
 
     /// Writes a line about the turn.
@@ -133,9 +121,7 @@ impl Tone {
 
 /// A tool's title comes from a model: it must not move the cursor or recolour the terminal.
 fn printable(line: &str) -> String {
-    line.chars()
-        .map(|c| if c.is_control() && c != '\t' { '·' } else { c })
-        .collect()
+    line.chars().map(|c| if c.is_control() && c != '\t' { '·' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -153,10 +139,7 @@ mod tests {
         screen.line(Tone::Faint, "• Bash ls").unwrap();
         screen.text("tence").unwrap();
         screen.close().unwrap();
-        assert_eq!(
-            String::from_utf8(screen.out).unwrap(),
-            "half a sen\ntence\n"
-        );
+        assert_eq!(String::from_utf8(screen.out).unwrap(), "half a sen\ntence\n");
         assert_eq!(String::from_utf8(screen.err).unwrap(), "• Bash ls\n");
     }
 

@@ -46,16 +46,12 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
                 }
                 Ok(())
             }
-            EventKind::Delta {
-                block,
-                channel: TextChannel::Answer,
-                text,
-            } => self.delta(*block, text),
-            EventKind::Block {
-                block,
-                channel: TextChannel::Answer,
-                text,
-            } => self.block(*block, text),
+            EventKind::Delta { block, channel: TextChannel::Answer, text } => {
+                self.delta(*block, text)
+            }
+            EventKind::Block { block, channel: TextChannel::Answer, text } => {
+                self.block(*block, text)
+            }
             EventKind::ToolCall(call) => {
                 // Most titles begin with the tool's name; a command speaks for itself.
                 let title = match call.class {
@@ -128,10 +124,7 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
     /// said again.
     fn block(&mut self, block: BlockId, text: &str) -> io::Result<()> {
         let printed = self.printed.remove(&block).unwrap_or_default();
-        if let Some(rest) = text
-            .strip_prefix(printed.as_str())
-            .filter(|_| !text.is_empty())
-        {
+        if let Some(rest) = text.strip_prefix(printed.as_str()).filter(|_| !text.is_empty()) {
             if printed.is_empty() {
                 self.separate()?;
             }
@@ -151,16 +144,11 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
     /// Blocks of the answer are paragraphs.
     fn separate(&mut self) -> io::Result<()> {
         self.screen.end_line()?;
-        if self.said_something {
-            self.screen.text("\n")
-        } else {
-            Ok(())
-        }
+        if self.said_something { self.screen.text("\n") } else { Ok(()) }
     }
 
     fn approval(&mut self, approval: &Approval) -> io::Result<()> {
-        self.screen
-            .line(Tone::Bold, &format!("? {}", approval.title))?;
+        self.screen.line(Tone::Bold, &format!("? {}", approval.title))?;
         let questions = match &approval.kind {
             ApprovalKind::Tool => return self.screen.line(Tone::Faint, &approval.detail),
             ApprovalKind::Question(questions) => questions,
@@ -186,10 +174,7 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
         match &outcome.status {
             Status::Completed => {}
             Status::Partial => {
-                self.screen.line(
-                    Tone::Warning,
-                    &format!("partial answer: {}", outcome.reason),
-                )?;
+                self.screen.line(Tone::Warning, &format!("partial answer: {}", outcome.reason))?;
             }
             Status::Interrupted => {
                 let line = match &*outcome.reason {
@@ -199,15 +184,13 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
                 self.screen.line(Tone::Warning, &line)?;
             }
             Status::Failed(failure) => {
-                self.screen
-                    .line(Tone::Warning, &format!("angelia: {}", failure.message))?;
+                self.screen.line(Tone::Warning, &format!("angelia: {}", failure.message))?;
                 if let Some(hint) = &failure.hint {
                     self.screen.line(Tone::Faint, &format!("  hint: {hint}"))?;
                 }
             }
             Status::Parked { resumes_at } => {
-                self.screen
-                    .line(Tone::Warning, &format!("parked until {resumes_at}"))?;
+                self.screen.line(Tone::Warning, &format!("parked until {resumes_at}"))?;
                 let hint = "  hint: `angelia serve` goes on with it by itself, and so does the \
                             next turn in this session";
                 self.screen.line(Tone::Faint, hint)?;
@@ -222,11 +205,7 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
 
     /// A line that only matters to somebody who is looking.
     fn progress(&mut self, tone: Tone, text: &str) -> io::Result<()> {
-        if self.screen.live {
-            self.screen.line(tone, text)
-        } else {
-            Ok(())
-        }
+        if self.screen.live { self.screen.line(tone, text) } else { Ok(()) }
     }
 }
 
@@ -271,26 +250,15 @@ mod tests {
             show.event(&event).unwrap();
         }
         drop(show);
-        (
-            String::from_utf8(out).unwrap(),
-            String::from_utf8(err).unwrap(),
-        )
+        (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
     }
 
     fn delta(block: BlockId, text: &str) -> EventKind {
-        EventKind::Delta {
-            block,
-            channel: TextChannel::Answer,
-            text: text.into(),
-        }
+        EventKind::Delta { block, channel: TextChannel::Answer, text: text.into() }
     }
 
     fn block(block: BlockId, text: &str) -> EventKind {
-        EventKind::Block {
-            block,
-            channel: TextChannel::Answer,
-            text: text.into(),
-        }
+        EventKind::Block { block, channel: TextChannel::Answer, text: text.into() }
     }
 
     fn finished(text: &str) -> EventKind {
@@ -330,12 +298,7 @@ mod tests {
 
     #[test]
     fn withdrawn_text_is_said_to_be_withdrawn() {
-        let kinds = vec![
-            delta(0, "wrong"),
-            block(0, ""),
-            block(1, "right"),
-            finished("right"),
-        ];
+        let kinds = vec![delta(0, "wrong"), block(0, ""), block(1, "right"), finished("right")];
         let (out, err) = shown(true, kinds);
         assert_eq!(out, "wrong\nright\n");
         assert!(err.contains("withdrawn"), "{err}");

@@ -37,11 +37,7 @@ impl Wishes {
             _ = self.hangup.recv() => {}
         }
         self.asked += 1;
-        if self.asked == 1 {
-            Wish::Interrupt
-        } else {
-            Wish::Kill
-        }
+        if self.asked == 1 { Wish::Interrupt } else { Wish::Kill }
     }
 }
 

@@ -102,19 +102,11 @@ fn document() -> String {
     keys(&mut text, &Profile::fields(), &tree_of(&Profile::default()));
     section(&mut text, "`executors`", EXECUTORS);
     section(&mut text, "`sessions`", "");
-    keys(
-        &mut text,
-        &Sessions::fields(),
-        &tree_of(&Sessions::default()),
-    );
+    keys(&mut text, &Sessions::fields(), &tree_of(&Sessions::default()));
     section(&mut text, "`http`", HTTP);
     keys(&mut text, &Http::fields(), &tree_of(&Http::default()));
     text.push_str("\nA key in `http.keys` has:\n");
-    keys(
-        &mut text,
-        &KeyFields::fields(),
-        &tree_of(&KeyFields::default()),
-    );
+    keys(&mut text, &KeyFields::fields(), &tree_of(&KeyFields::default()));
     section(&mut text, "`claude_code_bridge`", BRIDGE);
     let defaults = tree_of(&Bridge::default());
     let elsewhere = tree_of(&Profile::default());

@@ -82,10 +82,7 @@ fn the_contracts_own_spelling_says_the_same() {
     let text = CONTRACT
         .replace("first_event_timeout: 1m", "first_event_timeout: 60")
         .replace("silence_timeout: 2m", "silence_timeout: 120")
-        .replace(
-            "post_tool_quiet_timeout: 90s",
-            "post_tool_quiet_timeout: 90",
-        )
+        .replace("post_tool_quiet_timeout: 90s", "post_tool_quiet_timeout: 90")
         .replace("approval_timeout: 1d", "approval_timeout: 24h");
     assert_eq!(Place::with_file(&text).config().show(), CONTRACT);
 }
@@ -113,11 +110,7 @@ fn an_empty_file_is_valid() {
 fn the_contract_itself_is_a_valid_file() {
     let config = Place::with_file(CONTRACT).config();
     assert_eq!(config.show(), CONTRACT);
-    assert!(
-        config
-            .show_origin()
-            .contains("sessions.keep: 90d  # config.yaml:47")
-    );
+    assert!(config.show_origin().contains("sessions.keep: 90d  # config.yaml:47"));
 }
 
 #[test]

@@ -106,10 +106,7 @@ fn what_is_not_yaml_is_named_by_line() {
         ("twice", "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\n"),
         ("open", "profiles: {default: {model: x}\n"),
         ("colon", "profiles: default: x\n"),
-        (
-            "documents",
-            "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n",
-        ),
+        ("documents", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n"),
         ("a list", "- listen\n"),
         ("text", "hello\n"),
         ("alias", "profiles: *nothing\n"),
@@ -149,9 +146,7 @@ fn bombs_are_refused_quickly() {
         bomb.push_str(&line);
     }
     let deep = format!("profiles: {}", "[".repeat(100_000));
-    let nested = (0..1_000).fold(String::new(), |text, depth| {
-        text + &" ".repeat(depth) + "a:\n"
-    });
+    let nested = (0..1_000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
     for text in [bomb, deep, nested] {
         let said = complaint(&text);
         assert!(first_problem(&said).starts_with("config.yaml:"), "{said}");
@@ -165,18 +160,9 @@ fn what_is_not_text_is_refused() {
             b"listen: 127.0.0.1:1\n# \xff\n",
             "config.yaml:2 is not UTF-8 text; save the file as UTF-8",
         ),
-        (
-            b"\x7fELF\x02\x01\x00\x00",
-            "config.yaml:1 has a NUL byte: this is not a text file",
-        ),
-        (
-            &vec![b'#'; 2 * 1024 * 1024],
-            "`config.yaml` is larger than 1 MiB; is it the right file?",
-        ),
-        (
-            &[0xfe, 0xff, 0xd8],
-            "config.yaml:1 is not UTF-8 text; save the file as UTF-8",
-        ),
+        (b"\x7fELF\x02\x01\x00\x00", "config.yaml:1 has a NUL byte: this is not a text file"),
+        (&vec![b'#'; 2 * 1024 * 1024], "`config.yaml` is larger than 1 MiB; is it the right file?"),
+        (&[0xfe, 0xff, 0xd8], "config.yaml:1 is not UTF-8 text; save the file as UTF-8"),
     ];
     for (bytes, expected) in cases {
         let place = Place::new();
@@ -208,11 +194,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let missing = place.path("missing.yaml");
     let (environment, home) = (place.environment(), place.home());
     let said = Config::load(&environment, &home, Some(&missing), &[]).unwrap_err();
-    assert!(
-        said.to_string()
-            .contains("missing.yaml` cannot be read: No such file"),
-        "{said}"
-    );
+    assert!(said.to_string().contains("missing.yaml` cannot be read: No such file"), "{said}");
 }
 
 #[test]

@@ -28,19 +28,11 @@ fn the_switch_is_also_a_variable_and_wins_over_the_file() {
         ("", "0", "default"),
         ("", "", "default"),
         ("claude_code_bridge: {enabled: true}", "0", "default"),
-        (
-            "claude_code_bridge: {enabled: false}",
-            "1",
-            "claude_code_bridge",
-        ),
+        ("claude_code_bridge: {enabled: false}", "1", "claude_code_bridge"),
     ];
     for (text, switch, expected) in cases {
         let place = Place::with_file(text).var("HERMES_CLAUDE_CODE_BRIDGE", switch);
-        assert_eq!(
-            place.config().default_profile(),
-            expected,
-            "{text} {switch}"
-        );
+        assert_eq!(place.config().default_profile(), expected, "{text} {switch}");
     }
 }
 
@@ -55,10 +47,7 @@ profiles: {default: {executor: parrot}}
     let config = place.config();
     place.with_call(|call| {
         let bridge = &config.resolve(None, call).unwrap()[0];
-        assert_eq!(
-            (&*bridge.executor, &*bridge.profile),
-            ("claude", "claude_code_bridge")
-        );
+        assert_eq!((&*bridge.executor, &*bridge.profile), ("claude", "claude_code_bridge"));
         let other = &config.resolve(Some("default"), call).unwrap()[0];
         assert_eq!((&*other.executor, other.model.as_deref()), ("parrot", None));
     });
@@ -85,20 +74,14 @@ claude_code_bridge:
     );
     let spec = place.with_call(|call| {
         let config = place.config();
-        config
-            .resolve(Some("claude_code_bridge"), call)
-            .unwrap()
-            .remove(0)
+        config.resolve(Some("claude_code_bridge"), call).unwrap().remove(0)
     });
     assert_eq!(spec.model.as_deref(), Some("opus"));
     assert_eq!(spec.cwd, place.folder.path().canonicalize().unwrap());
     assert_eq!(spec.system, SystemPrompt::Append("Be brief.".into()));
     assert_eq!(spec.permissions.allowed.len(), 2);
     assert_eq!(spec.permissions.disallowed[0].to_string(), "WebFetch");
-    assert_eq!(
-        spec.tools,
-        ToolSet::List(vec!["Read".into(), "Bash".into()])
-    );
+    assert_eq!(spec.tools, ToolSet::List(vec!["Read".into(), "Bash".into()]));
     assert!(spec.resume && !spec.stable_prompt);
 }
 
@@ -121,16 +104,8 @@ fn the_variables_reach_the_specification() {
     let spec = place.with_call(|call| config.resolve(None, call).unwrap().remove(0));
     assert_eq!(spec.model.as_deref(), Some("haiku"));
     assert_eq!(spec.system, SystemPrompt::Append("Be kind.".into()));
-    assert_eq!(
-        spec.tools,
-        ToolSet::List(vec!["Read".into(), "Grep".into()])
-    );
-    let allowed: Vec<_> = spec
-        .permissions
-        .allowed
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    assert_eq!(spec.tools, ToolSet::List(vec!["Read".into(), "Grep".into()]));
+    let allowed: Vec<_> = spec.permissions.allowed.iter().map(ToString::to_string).collect();
     assert_eq!(allowed, ["Bash(echo a,b)", "Read"]);
     assert!(spec.resume);
 }

@@ -36,13 +36,7 @@ fn it_is_made_for_its_owner_only() {
     let place = Place::new();
     let home = home_at(&place.path("new/home"));
     home.prepare().unwrap();
-    for path in [
-        home.dir(),
-        &home.run(),
-        &home.owners(),
-        &home.work(),
-        &home.logs(),
-    ] {
+    for path in [home.dir(), &home.run(), &home.owners(), &home.work(), &home.logs()] {
         assert_eq!(mode(path), 0o700, "{}", path.display());
     }
     home.prepare().unwrap();
@@ -65,19 +59,13 @@ fn what_is_no_folder_is_refused() {
     let place = Place::new();
     fs::write(place.path("file"), "x").unwrap();
     for path in ["file", "file/below"] {
-        let said = home_at(&place.path(path))
-            .prepare()
-            .unwrap_err()
-            .to_string();
+        let said = home_at(&place.path(path)).prepare().unwrap_err().to_string();
         assert!(
             said.ends_with("file is not a folder; remove it, or set ANGELIA_HOME to another path"),
             "{said}"
         );
     }
-    let said = home_at(Path::new("/proc/none"))
-        .prepare()
-        .unwrap_err()
-        .to_string();
+    let said = home_at(Path::new("/proc/none")).prepare().unwrap_err().to_string();
     assert!(said.contains("set ANGELIA_HOME to a folder that"), "{said}");
 }
 
@@ -88,10 +76,7 @@ fn a_path_too_long_is_refused_only_to_a_daemon() {
     let home = home_at(&place.path(&"x".repeat(100)));
     home.prepare().unwrap();
     let said = home.check_socket().unwrap_err().to_string();
-    assert!(
-        said.ends_with("set ANGELIA_HOME to a shorter path"),
-        "{said}"
-    );
+    assert!(said.ends_with("set ANGELIA_HOME to a shorter path"), "{said}");
 }
 
 #[test]
@@ -123,10 +108,7 @@ fn two_first_starts_agree_on_one_token() {
     let tokens: Vec<_> = std::thread::scope(|scope| {
         let start = |_| scope.spawn(|| home.token().unwrap());
         let threads: Vec<_> = (0..8).map(start).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(tokens.iter().all(|token| *token == tokens[0]));
 }

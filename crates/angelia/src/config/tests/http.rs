@@ -28,10 +28,7 @@ fn keys_have_a_name_a_hash_and_what_they_allow() {
         ("{name: bot}", "sha256"),
         (&*format!("{{sha256: {HASH}}}"), "name"),
         ("{name: bot, sha256: abc}", "64 hexadecimal digits"),
-        (
-            &*format!("{{name: a, sha256: {HASH}, profiles: some}}"),
-            "all",
-        ),
+        (&*format!("{{name: a, sha256: {HASH}, profiles: some}}"), "all"),
     ] {
         let said = complaint(&format!("http: {{keys: [{key}]}}\n"));
         assert!(said.contains(word), "{said}");
@@ -43,10 +40,7 @@ fn an_executor_can_be_had_by_its_name_and_mode() {
     let place = Place::with_file("executors: {claude: {permissions: edit, warm: 3}}\n");
     let config = place.config();
     let spec = |executor: &str, mode| {
-        let target = Target {
-            executor: executor.into(),
-            mode,
-        };
+        let target = Target { executor: executor.into(), mode };
         place.with_call(|call| config.resolve_plain(&target, call))
     };
     let model = spec("claude", Mode::Model).unwrap().pop().unwrap();
@@ -70,15 +64,9 @@ fn planos_variables_are_taken_and_bad_ones_passed_over() {
         .var("CLAUDE_CLI_MAX_SESSIONS", "7");
     let config = good.config();
     assert_eq!(config.listen().port(), 14001);
-    assert_eq!(
-        config.sessions().idle_ttl.duration(),
-        Duration::from_secs(30)
-    );
+    assert_eq!(config.sessions().idle_ttl.duration(), Duration::from_secs(30));
     assert_eq!(config.sessions().max_live.0, 7);
-    let target = Target {
-        executor: "claude".into(),
-        mode: Mode::Agent,
-    };
+    let target = Target { executor: "claude".into(), mode: Mode::Agent };
     let spec = good.with_call(|call| config.resolve_plain(&target, call));
     let spec = spec.unwrap().pop().unwrap();
     assert_eq!(spec.binary.as_deref(), Some("/opt/claude".as_ref()));

@@ -8,10 +8,7 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
     let place = Place::with_file(text)
         .var("HERMES_CLAUDE_CODE_MODEL", "variable")
         .var("HERMES_CLAUDE_CODE_CWD", "/variable");
-    let flags = [
-        ("listen", "127.0.0.1:0"),
-        ("claude_code_bridge.model", "flag"),
-    ];
+    let flags = [("listen", "127.0.0.1:0"), ("claude_code_bridge.model", "flag")];
     let config = Config::load(&place.environment(), &place.home(), None, &flags).unwrap();
     let said = config.show_origin();
     for line in [
@@ -20,10 +17,7 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
         "claude_code_bridge.cwd: /variable  # env HERMES_CLAUDE_CODE_CWD",
         "claude_code_bridge.warm: 1  # default",
     ] {
-        assert!(
-            said.lines().any(|said| said == line),
-            "{line}\nnot in\n{said}"
-        );
+        assert!(said.lines().any(|said| said == line), "{line}\nnot in\n{said}");
     }
     assert_eq!(config.listen().port(), 0);
 }
@@ -50,10 +44,7 @@ sessions: {keep: 7d}
         "profiles.other.warm: 3  # config.yaml:8",
         "sessions.keep: 7d  # config.yaml:9",
     ] {
-        assert!(
-            said.lines().any(|said| said == line),
-            "{line}\nnot in\n{said}"
-        );
+        assert!(said.lines().any(|said| said == line), "{line}\nnot in\n{said}");
     }
 }
 
@@ -88,10 +79,7 @@ profiles:
         "profiles.default.model: null  # default",
         "executors.claude.warm: 0  # config.yaml:4",
     ] {
-        assert!(
-            said.lines().any(|said| said == line),
-            "{line}\nnot in\n{said}"
-        );
+        assert!(said.lines().any(|said| said == line), "{line}\nnot in\n{said}");
     }
     assert!(!said.contains("profiles.own.mcp_servers.docs.command"));
     place.with_call(|call| {
@@ -139,10 +127,7 @@ profiles:
     model: opus
 ";
     let said = Place::with_file(text).config().show_origin();
-    assert!(
-        said.contains("profiles.b.warm: 3  # config.yaml:4"),
-        "{said}"
-    );
+    assert!(said.contains("profiles.b.warm: 3  # config.yaml:4"), "{said}");
     assert!(said.contains("profiles.b.model: opus  # config.yaml:5"));
 }
 
@@ -150,10 +135,7 @@ profiles:
 fn the_hash_tells_configurations_apart_but_not_where_they_say_it() {
     let hash = |text: &str| Place::with_file(text).config().sha256();
     let one = hash("profiles: {p: {env: {A: secret}}}\n");
-    assert_eq!(
-        one,
-        hash("# moved\nlisten: 127.0.0.1:0\n\nprofiles:\n  p: {env: {A: secret}}\n")
-    );
+    assert_eq!(one, hash("# moved\nlisten: 127.0.0.1:0\n\nprofiles:\n  p: {env: {A: secret}}\n"));
     assert_ne!(one, hash("profiles: {p: {env: {A: other}}}\n"));
     assert_ne!(one, hash("profiles: {p: {env: {A: secret}, warm: 1}}\n"));
     assert_ne!(one, hash("profiles: {p: {env: {AB: ecret}}}\n"));
@@ -169,14 +151,7 @@ profiles: {review: {executor: claude, mode: model}}
     let listed = Place::with_file(text).config().summaries();
     let listed: Vec<_> = listed
         .iter()
-        .map(|one| {
-            (
-                &*one.name,
-                &*one.executor,
-                one.mode.as_str(),
-                one.model.as_deref(),
-            )
-        })
+        .map(|one| (&*one.name, &*one.executor, one.mode.as_str(), one.model.as_deref()))
         .collect();
     let expected = [
         ("default", "auto", "agent", None),
@@ -190,12 +165,6 @@ profiles: {review: {executor: claude, mode: model}}
 fn files_from_other_editors_are_read() {
     let text = "\u{feff}sessions:\r\n  keep: 7d\r\nprofiles:\r\n  p: {model: opus}\r\n";
     let said = Place::with_file(text).config().show_origin();
-    assert!(
-        said.contains("sessions.keep: 7d  # config.yaml:2"),
-        "{said}"
-    );
-    assert!(
-        said.contains("profiles.p.model: opus  # config.yaml:4"),
-        "{said}"
-    );
+    assert!(said.contains("sessions.keep: 7d  # config.yaml:2"), "{said}");
+    assert!(said.contains("profiles.p.model: opus  # config.yaml:4"), "{said}");
 }

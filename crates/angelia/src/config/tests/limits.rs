@@ -140,21 +140,10 @@ profiles:
 fn hermess_block_has_hermess_limits() {
     let ours = Clocks::default();
     let spec = bridge(&Place::with_file("claude_code_bridge: {}\n"));
-    let clocks = Clocks {
-        timeout: seconds(600),
-        ..Clocks::default()
-    };
+    let clocks = Clocks { timeout: seconds(600), ..Clocks::default() };
     assert_eq!(spec.clocks, clocks);
-    assert_eq!(
-        (ours.first_event, ours.silence),
-        (seconds(60), seconds(120))
-    );
-    let budgets = Budgets {
-        time: Some(seconds(480)),
-        tools: Some(20),
-        cost_usd: None,
-        resumes: 5,
-    };
+    assert_eq!((ours.first_event, ours.silence), (seconds(60), seconds(120)));
+    let budgets = Budgets { time: Some(seconds(480)), tools: Some(20), cost_usd: None, resumes: 5 };
     assert_eq!(spec.budgets, budgets);
 }
 
@@ -198,12 +187,8 @@ fn the_variables_limits_reach_the_specification() {
         silence: seconds(203),
         ..Clocks::default()
     };
-    let budgets = Budgets {
-        time: Some(seconds(204)),
-        tools: Some(205),
-        cost_usd: None,
-        resumes: 206,
-    };
+    let budgets =
+        Budgets { time: Some(seconds(204)), tools: Some(205), cost_usd: None, resumes: 206 };
     assert_eq!((spec.clocks, spec.budgets), (clocks, budgets));
     assert!(place.config().warnings().is_empty());
     let off = switched_on().var("HERMES_CLAUDE_CODE_AUTO_RESUME_BUDGET_GUARD", "0");

@@ -27,10 +27,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-            vars: Vec::new(),
-        }
+        Self { folder: tempfile::tempdir().unwrap(), vars: Vec::new() }
     }
 
     fn with_file(text: &str) -> Self {
@@ -58,10 +55,7 @@ impl Place {
             ("ANGELIA_HOME", self.folder.path().as_os_str().to_owned()),
         ];
         let own = own.map(|(name, value)| (OsString::from(name), value));
-        let more = self
-            .vars
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()));
+        let more = self.vars.iter().map(|(name, value)| (name.into(), value.into()));
         own.into_iter().chain(more).collect()
     }
 

@@ -14,11 +14,7 @@ struct Special<'a> {
     at_terminal: bool,
 }
 
-const PLAIN: Special<'_> = Special {
-    named_cwd: None,
-    from_nowhere: false,
-    at_terminal: false,
-};
+const PLAIN: Special<'_> = Special { named_cwd: None, from_nowhere: false, at_terminal: false };
 
 fn only(place: &Place, profile: &str, special: Special<'_>) -> SessionSpec {
     try_only(place, profile, special).unwrap()
@@ -34,9 +30,7 @@ fn try_only(place: &Place, profile: &str, special: Special<'_>) -> Result<Sessio
             ..*call
         };
         let specs = config.resolve(Some(profile), &call);
-        specs
-            .map(|mut specs| specs.remove(0))
-            .map_err(|error| error.to_string())
+        specs.map(|mut specs| specs.remove(0)).map_err(|error| error.to_string())
     })
 }
 
@@ -77,19 +71,12 @@ profiles:
     assert_eq!((&*spec.profile, &*spec.executor), ("p", "claude"));
     assert_eq!(spec.mode, Mode::Agent);
     assert_eq!(spec.model.as_deref(), Some("opus"));
-    assert_eq!(
-        spec.binary.as_deref(),
-        Some(place.path("bin/claude").as_path())
-    );
+    assert_eq!(spec.binary.as_deref(), Some(place.path("bin/claude").as_path()));
     assert!(spec.trust && spec.resume && !spec.stable_prompt);
     assert_eq!(spec.system, SystemPrompt::Default);
     assert_eq!(spec.permissions.level, PermissionLevel::Unattended);
     assert_eq!(spec.tools, ToolSet::All);
-    let servers: Vec<_> = spec
-        .mcp_servers
-        .iter()
-        .map(|(k, v)| (&**k, v.get()))
-        .collect();
+    let servers: Vec<_> = spec.mcp_servers.iter().map(|(k, v)| (&**k, v.get())).collect();
     let here = r#"{"command":"here","args":[1,true,"x"],"env":{"K":"v"}}"#;
     assert_eq!(servers, [("all", r#"{"command":"a"}"#), ("docs", here)]);
     assert_eq!(spec.env["A"].as_ref(), "b");
@@ -107,30 +94,12 @@ fn the_directory_is_the_named_one_then_the_profiles_then_the_callers() {
     place.write("profiles: {p: {cwd: ~/own}, q: {}}\n");
     let named = place.path("named");
     let root = place.folder.path().canonicalize().unwrap();
-    let spec = only(
-        &place,
-        "p",
-        Special {
-            named_cwd: Some(&named),
-            ..PLAIN
-        },
-    );
+    let spec = only(&place, "p", Special { named_cwd: Some(&named), ..PLAIN });
     assert_eq!(spec.cwd, root.join("named"));
     assert_eq!(only(&place, "p", PLAIN).cwd, root.join("own"));
     assert_eq!(only(&place, "q", PLAIN).cwd, root);
-    let said = try_only(
-        &place,
-        "q",
-        Special {
-            from_nowhere: true,
-            ..PLAIN
-        },
-    )
-    .unwrap_err();
-    assert_eq!(
-        said,
-        "profile `q` names no directory to work in; set its `cwd`"
-    );
+    let said = try_only(&place, "q", Special { from_nowhere: true, ..PLAIN }).unwrap_err();
+    assert_eq!(said, "profile `q` names no directory to work in; set its `cwd`");
 }
 
 #[test]
@@ -143,20 +112,10 @@ fn a_directory_that_is_none_is_refused() {
 #[test]
 fn trust_is_on_by_itself_only_at_a_terminal() {
     let place = Place::with_file("profiles: {a: {}, on: {trust: on}, off: {trust: off}}\n");
-    for (profile, at_terminal, expected) in [
-        ("a", true, true),
-        ("a", false, false),
-        ("on", false, true),
-        ("off", true, false),
-    ] {
-        let spec = only(
-            &place,
-            profile,
-            Special {
-                at_terminal,
-                ..PLAIN
-            },
-        );
+    for (profile, at_terminal, expected) in
+        [("a", true, true), ("a", false, false), ("on", false, true), ("off", true, false)]
+    {
+        let spec = only(&place, profile, Special { at_terminal, ..PLAIN });
         assert_eq!(spec.trust, expected, "{profile} {at_terminal}");
     }
 }
@@ -173,33 +132,15 @@ profiles:
   bare: {executor: claude, mode: model}
 ",
     );
-    let spec = only(
-        &place,
-        "m",
-        Special {
-            from_nowhere: true,
-            at_terminal: true,
-            ..PLAIN
-        },
-    );
+    let spec = only(&place, "m", Special { from_nowhere: true, at_terminal: true, ..PLAIN });
     assert_eq!(spec.cwd, place.home().work().join("m"));
     assert_eq!(std::fs::read_dir(&spec.cwd).unwrap().count(), 0);
     assert_eq!(spec.tools, ToolSet::None);
     assert!(spec.mcp_servers.is_empty() && !spec.trust);
     assert_eq!(spec.system, SystemPrompt::Replace("You answer.".into()));
-    assert_eq!(
-        only(&place, "bare", PLAIN).system,
-        SystemPrompt::Replace("".into())
-    );
-    let said = try_only(
-        &place,
-        "m",
-        Special {
-            named_cwd: Some(Path::new("/tmp")),
-            ..PLAIN
-        },
-    )
-    .unwrap_err();
+    assert_eq!(only(&place, "bare", PLAIN).system, SystemPrompt::Replace("".into()));
+    let said =
+        try_only(&place, "m", Special { named_cwd: Some(Path::new("/tmp")), ..PLAIN }).unwrap_err();
     insta::assert_snapshot!(said, @"profile `m` is in model mode and works in an empty folder; leave the directory out");
 }
 
@@ -223,10 +164,7 @@ fn without_a_home_a_path_below_it_is_refused() {
     let nothing = super::Environment::default();
     let config = place.config();
     let said = place.with_call(|call| {
-        let call = Call {
-            environment: &nothing,
-            ..*call
-        };
+        let call = Call { environment: &nothing, ..*call };
         config.resolve(Some("p"), &call).unwrap_err().to_string()
     });
     insta::assert_snapshot!(said, @"`binary` of profile `p` starts with ~/ and HOME is not set; set it, or write the whole path");

@@ -102,10 +102,9 @@ fn json(node: &Node) -> Json {
     match &node.value {
         Value::Scalar(scalar) => scalar_json(scalar),
         Value::List(items) => items.iter().map(json).collect(),
-        Value::Map(entries) => entries
-            .iter()
-            .map(|entry| (entry.key.clone(), json(&entry.node)))
-            .collect(),
+        Value::Map(entries) => {
+            entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect()
+        }
     }
 }
 
@@ -113,9 +112,9 @@ fn scalar_json(Scalar { kind, text }: &Scalar) -> Json {
     match kind {
         ScalarKind::Null => Json::Null,
         ScalarKind::Bool => Json::Bool(text.eq_ignore_ascii_case("true")),
-        ScalarKind::Number => text
-            .parse::<Number>()
-            .map_or_else(|_| Json::String(text.clone()), Json::Number),
+        ScalarKind::Number => {
+            text.parse::<Number>().map_or_else(|_| Json::String(text.clone()), Json::Number)
+        }
         ScalarKind::Text | ScalarKind::Loose => Json::String(text.clone()),
     }
 }

@@ -90,9 +90,8 @@ impl Setting for Period {
     }
 
     fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        let parsed = place
-            .text()
-            .map_or(Err(BadPeriod::Unreadable), |text| Self::parse(text.trim()));
+        let parsed =
+            place.text().map_or(Err(BadPeriod::Unreadable), |text| Self::parse(text.trim()));
         match parsed {
             Ok(period) => Some(period),
             Err(bad) => {

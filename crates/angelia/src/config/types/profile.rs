@@ -130,9 +130,7 @@ impl Setting for ExecutorDefaults {
 
     fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
         let mut node = place.node.clone();
-        let given = inherited_keys()
-            .filter(|key| node.get(key).is_some())
-            .collect();
+        let given = inherited_keys().filter(|key| node.get(key).is_some()).collect();
         if let Some(choice) = node.take(CHOICE) {
             let known: Vec<_> = inherited_keys().collect();
             problems.push(unknown_key(&choice, place, &known));

@@ -86,9 +86,7 @@ impl Setting for Address {
     }
 
     fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| {
-            text.parse().ok().map(Self)
-        })
+        place.parse(problems, &Self::expects(), |text| text.parse().ok().map(Self))
     }
 }
 
@@ -110,9 +108,8 @@ impl Setting for FixedPath {
     }
 
     fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| {
-            is_fixed(text).then(|| Self(text.to_owned()))
-        })
+        place
+            .parse(problems, &Self::expects(), |text| is_fixed(text).then(|| Self(text.to_owned())))
     }
 }
 
@@ -300,9 +297,7 @@ impl Setting for Pattern {
     }
 
     fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self> {
-        place.parse(problems, &Self::expects(), |text| {
-            text.parse().ok().map(Self)
-        })
+        place.parse(problems, &Self::expects(), |text| text.parse().ok().map(Self))
     }
 }
 

@@ -35,10 +35,7 @@ fn real_a18_what_changes_from_place_to_place_is_kept_out() {
         let [one, two] = prefixes(lab);
         assert_ne!(one, two);
         lab.configure_bridge(&["enabled: true"]);
-        lab.machine.set(
-            "HERMES_CLAUDE_CODE_EXCLUDE_DYNAMIC_SYSTEM_PROMPT_SECTIONS",
-            "true",
-        );
+        lab.machine.set("HERMES_CLAUDE_CODE_EXCLUDE_DYNAMIC_SYSTEM_PROMPT_SECTIONS", "true");
         let [one, two] = prefixes(lab);
         assert_eq!(one, two);
     });
@@ -82,50 +79,33 @@ fn real_a19_the_stable_part_comes_first_and_turns_share_it() {
             assert!(system(&one).contains("ROLE-OF-THE-AGENT"));
             for request in [&one, &two, &other] {
                 let (system, tools) = prefix(request);
-                assert!(
-                    !format!("{system}{tools}").contains("-WORDS"),
-                    "per-turn text is last"
-                );
+                assert!(!format!("{system}{tools}").contains("-WORDS"), "per-turn text is last");
             }
             let (first, second) = (messages(&one), messages(&two));
             assert!(second.len() > first.len());
-            assert_eq!(
-                second[..first.len()],
-                first,
-                "what was said is sent again as it was"
-            );
+            assert_eq!(second[..first.len()], first, "what was said is sent again as it was");
             drop(serving);
         }
     });
 }
 
 fn prefix_of(turn: &Transcript) -> String {
-    turn.completed().first("usage")["prefix_sha256"]
-        .as_str()
-        .unwrap()
-        .to_owned()
+    turn.completed().first("usage")["prefix_sha256"].as_str().unwrap().to_owned()
 }
 
 #[test]
 fn real_a20_cache_counts_and_the_hash_of_the_prefix_are_shown() {
     on_both(|lab| {
-        let counts = Usage {
-            input: 7,
-            output: 5,
-            cache_read: 4321,
-            cache_write_5m: 30,
-            cache_write_1h: 4,
-        };
+        let counts =
+            Usage { input: 7, output: 5, cache_read: 4321, cache_write_5m: 30, cache_write_1h: 4 };
         lab.server.set_usage(counts);
         lab.configure(&[]);
         let one = lab.machine.turn(&["-s", "chat", "hello"]);
         let two = lab.machine.turn(&["-s", "chat", "hello again"]);
         let other = lab.machine.turn(&["hello"]);
         for turn in [&one, &two, &other] {
-            for usage in [
-                turn.completed().of_type("usage").last().unwrap(),
-                &&turn.end()["usage"],
-            ] {
+            for usage in [turn.completed().of_type("usage").last().unwrap(), &&turn.end()["usage"]]
+            {
                 assert_eq!(usage["cache_read_tokens"], 4321, "{usage}");
                 assert_eq!(usage["cache_write_tokens"], 34, "{usage}");
                 assert_eq!(usage["output_tokens"], 5, "{usage}");

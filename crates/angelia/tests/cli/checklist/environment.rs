@@ -32,13 +32,9 @@ fn real_a21_nothing_of_ours_reaches_the_program_but_what_is_listed() {
         for through_the_daemon in [false, true] {
             let serving = through_the_daemon.then(|| lab.machine.serve());
             let turn = lab.machine.turn(&[&bash("env")]);
-            let output = turn.completed().first("tool.finished")["output"]
-                .as_str()
-                .unwrap();
-            let seen: BTreeMap<_, _> = output
-                .lines()
-                .filter_map(|line| line.split_once('='))
-                .collect();
+            let output = turn.completed().first("tool.finished")["output"].as_str().unwrap();
+            let seen: BTreeMap<_, _> =
+                output.lines().filter_map(|line| line.split_once('=')).collect();
             assert!(!output.contains("must-not-leak"), "{output}");
             assert_eq!(seen["PASSED_ON"], "by the profile");
             assert_eq!(seen["LC_TIME"], "C");
@@ -49,18 +45,13 @@ fn real_a21_nothing_of_ours_reaches_the_program_but_what_is_listed() {
         // In the program's own environment too, not only in its shell's: the profile's key is
         // there, because what a profile says wins, and ours is not.
         let running = lab.machine.start(&["run", "HANG_BODY"]);
-        until("the model is asked", || {
-            lab.last_request().prompt().contains("HANG_BODY")
-        });
+        until("the model is asked", || lab.last_request().prompt().contains("HANG_BODY"));
         let read = |pid: u32| fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let all: Vec<u8> = marked(&lab.machine).into_iter().flat_map(read).collect();
         let all = String::from_utf8_lossy(&all).into_owned();
         assert!(all.contains("ANTHROPIC_API_KEY=sk-ant-dummy-key-of-the-tests"));
         assert!(!all.contains("must-not-leak"), "{all}");
-        assert_eq!(
-            lab.last_request().header("x-api-key"),
-            Some("sk-ant-dummy-key-of-the-tests")
-        );
+        assert_eq!(lab.last_request().header("x-api-key"), Some("sk-ant-dummy-key-of-the-tests"));
         running.signal(Signal::INT);
         running.wait().is(130);
     });

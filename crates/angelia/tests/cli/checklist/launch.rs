@@ -10,9 +10,7 @@ fn real_a08_the_model_is_the_one_asked_for() {
         lab.configure(&[]);
         let turn = lab.machine.turn(&["-s", "chat", "hello"]);
         let default = lab.last_request().model();
-        let told = turn.completed().first("turn.started")["model"]
-            .as_str()
-            .unwrap();
+        let told = turn.completed().first("turn.started")["model"].as_str().unwrap();
         // The size of the window is the program's own addition.
         assert_eq!(told.trim_end_matches("[1m]"), default);
         assert!(!default.contains("haiku"), "{default}");
@@ -23,9 +21,7 @@ fn real_a08_the_model_is_the_one_asked_for() {
         lab.configure(&["model: haiku"]);
         lab.machine.turn(&["hello"]).completed();
         assert!(lab.last_request().model().contains("haiku"));
-        lab.machine
-            .turn(&["-m", "claude-some-model-9", "hello"])
-            .completed();
+        lab.machine.turn(&["-m", "claude-some-model-9", "hello"]).completed();
         assert_eq!(lab.last_request().model(), "claude-some-model-9");
 
         lab.configure_bridge(&["enabled: true", "model: opus"]);
@@ -39,11 +35,7 @@ fn real_a08_the_model_is_the_one_asked_for() {
 fn place(lab: &Lab, arguments: &[&str]) -> String {
     let prompt = bash("pwd -P");
     let turn = lab.machine.turn(&[arguments, &[prompt.as_str()]].concat());
-    turn.completed().first("tool.finished")["output"]
-        .as_str()
-        .unwrap()
-        .trim()
-        .to_owned()
+    turn.completed().first("tool.finished")["output"].as_str().unwrap().trim().to_owned()
 }
 
 #[test]
@@ -70,10 +62,7 @@ fn real_a09_the_directory_is_the_one_named() {
 
 fn offered(lab: &Lab) -> Vec<String> {
     lab.machine.turn(&["hello"]).completed();
-    tools(&lab.last_request().json())
-        .into_iter()
-        .map(str::to_owned)
-        .collect()
+    tools(&lab.last_request().json()).into_iter().map(str::to_owned).collect()
 }
 
 #[test]
@@ -82,33 +71,19 @@ fn real_a17_the_tools_are_those_of_the_policy() {
         let has = |offered: &[String], name: &str| offered.iter().any(|one| one == name);
         lab.configure(&["tools: [Bash, Read]"]);
         let offered_now = offered(lab);
-        assert!(
-            has(&offered_now, "Bash") && has(&offered_now, "Read"),
-            "{offered_now:?}"
-        );
-        assert!(
-            !has(&offered_now, "Write") && !has(&offered_now, "WebFetch"),
-            "{offered_now:?}"
-        );
+        assert!(has(&offered_now, "Bash") && has(&offered_now, "Read"), "{offered_now:?}");
+        assert!(!has(&offered_now, "Write") && !has(&offered_now, "WebFetch"), "{offered_now:?}");
         lab.configure(&["tools: none"]);
         assert!(!has(&offered(lab), "Bash"));
         lab.configure(&["tools: all", "disallowed_tools: [Write]"]);
         let offered_now = offered(lab);
-        assert!(
-            has(&offered_now, "Bash") && !has(&offered_now, "Write"),
-            "{offered_now:?}"
-        );
+        assert!(has(&offered_now, "Bash") && !has(&offered_now, "Write"), "{offered_now:?}");
 
         lab.configure_bridge(&["enabled: true"]);
-        lab.machine
-            .set("HERMES_CLAUDE_CODE_TOOLS", "Bash,Read,Edit");
-        lab.machine
-            .set("HERMES_CLAUDE_CODE_DISALLOWED_TOOLS", "Edit");
+        lab.machine.set("HERMES_CLAUDE_CODE_TOOLS", "Bash,Read,Edit");
+        lab.machine.set("HERMES_CLAUDE_CODE_DISALLOWED_TOOLS", "Edit");
         let offered_now = offered(lab);
-        assert!(
-            has(&offered_now, "Bash") && !has(&offered_now, "Edit"),
-            "{offered_now:?}"
-        );
+        assert!(has(&offered_now, "Bash") && !has(&offered_now, "Edit"), "{offered_now:?}");
         assert!(!has(&offered_now, "Write"), "{offered_now:?}");
     });
 }
@@ -124,15 +99,11 @@ fn real_a17_what_is_allowed_needs_no_asking_and_what_is_not_is_declined() {
         lab.configure(&["allowed_tools: ['Bash(touch *)']"]);
         assert!(ran(lab, "touch allowed"));
         assert!(!ran(lab, "mkdir declined"), "nobody is there to be asked");
-        lab.configure(&[
-            "permissions: unattended",
-            "disallowed_tools: ['Bash(touch *)']",
-        ]);
+        lab.configure(&["permissions: unattended", "disallowed_tools: ['Bash(touch *)']"]);
         assert!(!ran(lab, "touch forbidden"));
         assert!(ran(lab, "mkdir made"));
         lab.configure_bridge(&["enabled: true"]);
-        lab.machine
-            .set("HERMES_CLAUDE_CODE_ALLOWED_TOOLS", "Bash(touch *),Read");
+        lab.machine.set("HERMES_CLAUDE_CODE_ALLOWED_TOOLS", "Bash(touch *),Read");
         assert!(ran(lab, "touch theirs"));
         let mut names: Vec<_> = fs::read_dir(lab.machine.work())
             .unwrap()

@@ -37,9 +37,7 @@ fn failed_in_time(lab: &Lab, turn: &Transcript, reason: &str) {
 
 #[track_caller]
 fn is_gone(machine: &Machine) {
-    until("the agent's processes are gone", || {
-        marked(machine).is_empty()
-    });
+    until("the agent's processes are gone", || marked(machine).is_empty());
 }
 
 #[track_caller]
@@ -126,8 +124,7 @@ fn real_a13_silence_between_events_is_a_prompt_failure() {
         assert!(!turn.text().is_empty());
 
         lab.configure_bridge(&["enabled: true"]);
-        lab.machine
-            .set("HERMES_CLAUDE_CODE_INTER_EVENT_SILENCE_TIMEOUT", "3");
+        lab.machine.set("HERMES_CLAUDE_CODE_INTER_EVENT_SILENCE_TIMEOUT", "3");
         let turn = lab.machine.turn(&["-s", "other", "HANG_HEADERS"]);
         failed_in_time(lab, &turn, &format!("{name} while waiting for the model"));
         goes_on(lab, "other");
@@ -189,14 +186,10 @@ fn real_a15_a_turn_that_used_its_budget_goes_on_by_itself() {
         let input = json!({"command": "echo again", "description": "never enough"});
         lab.server.respond_with(move |_| {
             let (name, input) = ("Bash".to_owned(), input.clone());
-            Some(Reply::message(vec![
-                Block::Text("once more".into()),
-                Block::Tool { name, input },
-            ]))
+            Some(Reply::message(vec![Block::Text("once more".into()), Block::Tool { name, input }]))
         });
         let before = lab.server.model_requests().len();
-        lab.machine
-            .set("HERMES_CLAUDE_CODE_AUTO_RESUME_MAX_RESUMES", "2");
+        lab.machine.set("HERMES_CLAUDE_CODE_AUTO_RESUME_MAX_RESUMES", "2");
         let turn = lab.machine.turn(&["-s", "long", "work without end"]);
         is_partial(&turn, "budget_tool_count");
         assert_eq!(notices(&turn, "resumed"), 2);

@@ -63,8 +63,7 @@ impl Lab {
 
     /// Makes the program the default profile, with more lines of the test's choice.
     pub(crate) fn configure(&self, more: &[&str]) {
-        self.machine
-            .configure(&format!("profiles:\n  default:{}\n", self.profile(more)));
+        self.machine.configure(&format!("profiles:\n  default:{}\n", self.profile(more)));
     }
 
     pub(crate) fn profile(&self, more: &[&str]) -> String {
@@ -101,25 +100,16 @@ pub(crate) fn on_both(test: impl Fn(&mut Lab)) {
 /// The system prompt without its first block, which is about the one request.
 pub(crate) fn system(request: &Value) -> String {
     let blocks = request["system"].as_array().unwrap();
-    blocks[1..]
-        .iter()
-        .map(|block| block["text"].as_str().unwrap())
-        .collect()
+    blocks[1..].iter().map(|block| block["text"].as_str().unwrap()).collect()
 }
 
 pub(crate) fn tools(request: &Value) -> Vec<&str> {
     let tools = request["tools"].as_array().unwrap();
-    tools
-        .iter()
-        .map(|tool| tool["name"].as_str().unwrap())
-        .collect()
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
 /// A prompt that makes the model call the shell.
 pub(crate) fn bash(command: &str) -> String {
     let input = serde_json::json!({"command": command, "description": "a test's command"});
-    format!(
-        "TOOL:{}:END",
-        serde_json::json!({"name": "Bash", "input": input})
-    )
+    format!("TOOL:{}:END", serde_json::json!({"name": "Bash", "input": input}))
 }

@@ -20,10 +20,7 @@ fn real_a04_the_command_line_is_short_and_the_same_for_every_prompt() {
             let prompt = format!("{word} HANG_BODY {}", "and much more ".repeat(1000));
             let running = lab.machine.start(&["run", "--json", &prompt]);
             until("the model is asked", || {
-                lab.server
-                    .model_requests()
-                    .last()
-                    .is_some_and(|one| one.prompt().contains(word))
+                lab.server.model_requests().last().is_some_and(|one| one.prompt().contains(word))
             });
             let lines: Vec<String> = marked(&lab.machine).into_iter().map(command_line).collect();
             let program = lab.claude.path.to_str().unwrap();
@@ -42,25 +39,17 @@ fn real_a04_the_command_line_is_short_and_the_same_for_every_prompt() {
 /// The session's own name is new every time.
 fn without_ids(line: &str) -> String {
     let is_id = |word: &&str| word.len() == 36 && word.matches('-').count() == 4;
-    line.split(' ')
-        .map(|word| if is_id(&word) { "ID" } else { word })
-        .collect::<Vec<_>>()
-        .join(" ")
+    line.split(' ').map(|word| if is_id(&word) { "ID" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether the newest request has exactly this among its texts.
 fn arrived(lab: &Lab, text: &str) -> bool {
     let request = lab.last_request().json();
     let messages = request["messages"].as_array().unwrap();
-    let texts = messages
-        .iter()
-        .flat_map(|message| match &message["content"] {
-            Value::Array(blocks) => blocks
-                .iter()
-                .filter_map(|block| block["text"].as_str())
-                .collect(),
-            content => Vec::from_iter(content.as_str()),
-        });
+    let texts = messages.iter().flat_map(|message| match &message["content"] {
+        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect(),
+        content => Vec::from_iter(content.as_str()),
+    });
     texts.into_iter().any(|sent| sent == text)
 }
 
@@ -82,15 +71,9 @@ fn real_a05_a_prompt_arrives_as_it_is() {
         lab.configure(&[]);
         let serving = lab.machine.serve();
         for prompt in AWKWARD {
-            let ran = lab
-                .machine
-                .angelia_with_input(&["run", "-s", "a", "-"], prompt.as_bytes());
+            let ran = lab.machine.angelia_with_input(&["run", "-s", "a", "-"], prompt.as_bytes());
             ran.is(0);
-            assert!(
-                arrived(lab, prompt),
-                "{prompt:?}: {}",
-                lab.last_request().json()["messages"]
-            );
+            assert!(arrived(lab, prompt), "{prompt:?}: {}", lab.last_request().json()["messages"]);
         }
         lab.machine.angelia(&["run", "--", AWKWARD[0]]).is(0);
         assert!(arrived(lab, AWKWARD[0]));
@@ -110,18 +93,11 @@ fn real_a05_a_prompt_may_be_long_and_go_through_a_shim() {
         let profile = lab.profile(&[]);
         let binary = format!("binary: {}", lab.claude.path.display());
         let profile = profile.replace(&binary, &format!("binary: '{}'", shim.display()));
-        lab.machine
-            .configure(&format!("profiles:\n  default:{profile}\n"));
+        lab.machine.configure(&format!("profiles:\n  default:{profile}\n"));
         let long = "'quoted' \"$x\" \\ and so on\n".repeat(100_000);
         assert!(long.len() > 2_000_000);
-        lab.machine
-            .angelia_with_input(&["run", "-"], long.as_bytes())
-            .is(0);
-        assert!(
-            arrived(lab, &long),
-            "{} bytes",
-            lab.last_request().body.len()
-        );
+        lab.machine.angelia_with_input(&["run", "-"], long.as_bytes()).is(0);
+        assert!(arrived(lab, &long), "{} bytes", lab.last_request().body.len());
     });
 }
 
@@ -129,10 +105,7 @@ fn real_a05_a_prompt_may_be_long_and_go_through_a_shim() {
 fn real_a10_the_extra_prompt_comes_after_the_programs_own() {
     on_both(|lab| {
         let file = lab.machine.place.root().join("extra prompt.md");
-        let extra = format!(
-            "EXTRA-BEGINS $(x) 'y'\n{}\nEXTRA-ENDS",
-            "grüße\n".repeat(5000)
-        );
+        let extra = format!("EXTRA-BEGINS $(x) 'y'\n{}\nEXTRA-ENDS", "grüße\n".repeat(5000));
         fs::write(&file, &extra).unwrap();
         lab.configure(&[]);
         lab.machine.turn(&["hello"]).completed();
@@ -151,9 +124,6 @@ fn real_a10_the_extra_prompt_comes_after_the_programs_own() {
         assert_eq!(system(&lab.last_request().json()), added);
 
         fs::remove_file(&file).unwrap();
-        lab.machine
-            .angelia(&["run", "hello"])
-            .is(1)
-            .complains("extra prompt.md");
+        lab.machine.angelia(&["run", "hello"]).is(1).complains("extra prompt.md");
     });
 }

@@ -10,10 +10,7 @@ use crate::transcript::Transcript;
 
 fn profile_of(turn: &Transcript) -> (&str, &str) {
     let started = turn.completed().first("turn.started");
-    (
-        started["profile"].as_str().unwrap(),
-        started["executor"].as_str().unwrap(),
-    )
+    (started["profile"].as_str().unwrap(), started["executor"].as_str().unwrap())
 }
 
 const BRIDGE: (&str, &str) = ("claude_code_bridge", "claude");
@@ -24,10 +21,7 @@ fn real_a01_the_bridge_is_used_when_it_is_switched_on() {
     on_both(|lab| {
         lab.configure_bridge(&["enabled: false"]);
         assert_eq!(profile_of(&lab.machine.turn(&["hello"])), OTHER);
-        assert!(
-            lab.server.requests().is_empty(),
-            "the other path is untouched"
-        );
+        assert!(lab.server.requests().is_empty(), "the other path is untouched");
 
         lab.machine.set("HERMES_CLAUDE_CODE_BRIDGE", "1");
         assert_eq!(profile_of(&lab.machine.turn(&["hello"])), BRIDGE);
@@ -48,8 +42,7 @@ fn real_a01_the_switch_alone_is_enough() {
         let bin = lab.machine.place.root().join("bin");
         fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(&lab.claude.path, bin.join("claude")).unwrap();
-        lab.machine
-            .set("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        lab.machine.set("PATH", format!("{}:/usr/bin:/bin", bin.display()));
         let profile = lab.profile(&[]);
         let variables = profile.split_once("\n    env:").unwrap().1;
         let text = "profiles: {default: {executor: parrot}}\nexecutors:\n  claude:\n    env:";
@@ -64,9 +57,8 @@ fn real_a01_the_switch_alone_is_enough() {
 fn real_a02_two_profiles_run_side_by_side() {
     on_both(|lab| {
         let profile = lab.profile(&[]);
-        lab.machine.configure(&format!(
-            "profiles:\n  coder:{profile}\n  other: {{executor: parrot}}\n"
-        ));
+        lab.machine
+            .configure(&format!("profiles:\n  coder:{profile}\n  other: {{executor: parrot}}\n"));
         let serving = lab.machine.serve();
         thread::scope(|scope| {
             let machine = &lab.machine;
@@ -85,12 +77,9 @@ fn real_a02_two_profiles_run_side_by_side() {
 fn real_a03_the_programs_own_login_is_enough() {
     on_both(|lab| {
         let profile = without_key(&lab.machine, &lab.claude, &lab.server);
-        lab.machine
-            .configure(&format!("profiles:\n  default:{profile}\n"));
+        lab.machine.configure(&format!("profiles:\n  default:{profile}\n"));
         let ran = lab.machine.angelia(&["run", "hello"]);
-        ran.is(77)
-            .complains("Not logged in")
-            .complains("claude auth login");
+        ran.is(77).complains("Not logged in").complains("claude auth login");
         assert!(lab.server.model_requests().is_empty());
         lab.machine.angelia(&["doctor"]).is(1).says("not logged in");
 
@@ -131,11 +120,7 @@ fn real_a16_a_chat_continues_its_conversation_when_told_to() {
                 assert_eq!(one.completed().session(), two.completed().session());
                 let sent = lab.last_request().json()["messages"].to_string();
                 assert!(sent.contains("the second words"));
-                assert_eq!(
-                    sent.contains("the first words"),
-                    continues,
-                    "{name}: {sent}"
-                );
+                assert_eq!(sent.contains("the first words"), continues, "{name}: {sent}");
                 if continues {
                     let native =
                         |turn: &Transcript| turn.first("turn.started")["native_session_id"].clone();

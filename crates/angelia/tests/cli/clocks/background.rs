@@ -20,32 +20,21 @@ fn real_work_in_the_background_is_stopped_after_its_grace() {
         let rung = Rung::of(turn, "background_stopped");
         rung.since("notice", Some("background"), Duration::from_secs(3));
         let notice = rung.turn.of_type("notice");
-        let told = notice
-            .iter()
-            .find(|one| one["code"] == "background_stopped");
+        let told = notice.iter().find(|one| one["code"] == "background_stopped");
         let text = told.unwrap()["text"].as_str().unwrap();
-        assert!(
-            text.contains("background work for longer than background_grace"),
-            "{text}"
-        );
+        assert!(text.contains("background work for longer than background_grace"), "{text}");
 
         watched.is_gone(|line| line.contains("tail"));
         let kept = marked(&watched.lab().machine);
         watched.goes_on();
-        assert_eq!(
-            marked(&watched.lab().machine),
-            kept,
-            "the process is healthy and is kept"
-        );
+        assert_eq!(marked(&watched.lab().machine), kept, "the process is healthy and is kept");
     });
 }
 
 #[test]
 fn real_work_that_ends_within_its_grace_is_waited_for() {
     watched(&["background_grace: 30"], |watched| {
-        let turn = watched.say(&in_background(
-            "timeout 2 tail -f /dev/null; echo done > made",
-        ));
+        let turn = watched.say(&in_background("timeout 2 tail -f /dev/null; echo done > made"));
         turn.completed();
         assert!(watched.lab().machine.work().join("made").exists());
         watched.goes_on();

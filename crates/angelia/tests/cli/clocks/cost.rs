@@ -6,13 +6,8 @@ use super::{Watched, watched};
 use crate::transcript::Transcript;
 
 /// Every answer costs some tenths of a dollar, whatever the version thinks of the price.
-const DEAR: Usage = Usage {
-    input: 100_000,
-    output: 25,
-    cache_read: 0,
-    cache_write_5m: 0,
-    cache_write_1h: 0,
-};
+const DEAR: Usage =
+    Usage { input: 100_000, output: 25, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0 };
 
 #[track_caller]
 fn was_enough(turn: &Transcript, asked: usize) {

@@ -47,16 +47,13 @@ pub(crate) fn watched(lines: &[&str], test: impl Fn(&Watched<'_>)) {
         let patient = "CLAUDE_CODE_MAX_RETRIES: '10'";
         let profile = lab.profile(&[&["permissions: unattended"], lines].concat());
         let profile = profile.replace(impatient, patient);
-        lab.machine
-            .configure(&format!("profiles:\n  default:{profile}\n"));
+        lab.machine.configure(&format!("profiles:\n  default:{profile}\n"));
         let serving = lab.machine.serve();
         let serving = RefCell::new(Some(serving));
         let watched = Watched { lab, serving };
         test(&watched);
         watched.stop_daemon();
-        until("no process is left behind", || {
-            marked(&lab.machine).is_empty()
-        });
+        until("no process is left behind", || marked(&lab.machine).is_empty());
     });
 }
 
@@ -92,9 +89,7 @@ impl Watched<'_> {
     #[track_caller]
     pub(crate) fn is_gone(&self, is_meant: impl Fn(&str) -> bool) {
         until("its processes are gone", || {
-            !marked(&self.lab.machine)
-                .into_iter()
-                .any(|pid| is_meant(&command_line(pid)))
+            !marked(&self.lab.machine).into_iter().any(|pid| is_meant(&command_line(pid)))
         });
     }
 
@@ -151,11 +146,7 @@ impl Rung {
             "rang after {rang:?}: {:#?}",
             self.turn
         );
-        assert!(
-            ended <= clock + PROMISE + NOISE,
-            "ended after {ended:?}: {:#?}",
-            self.turn
-        );
+        assert!(ended <= clock + PROMISE + NOISE, "ended after {ended:?}: {:#?}", self.turn);
         self
     }
 }

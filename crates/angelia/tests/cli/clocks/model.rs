@@ -42,10 +42,7 @@ fn real_a_model_that_hangs_in_mid_stream_is_given_up_with_what_it_said() {
 
 #[test]
 fn real_a_model_that_hangs_after_a_tool_is_given_up() {
-    let lines = [
-        "post_tool_quiet_timeout: 3",
-        "inter_event_silence_timeout: 30",
-    ];
+    let lines = ["post_tool_quiet_timeout: 3", "inter_event_silence_timeout: 30"];
     watched(&lines, |watched| {
         let prompt = format!("{} HANG_HEADERS", bash("echo ran"));
         let reason = "post_tool_quiet_timeout while quiet after a tool";

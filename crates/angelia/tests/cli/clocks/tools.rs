@@ -19,10 +19,7 @@ fn real_an_endless_tool_is_stopped_by_its_own_clock() {
 
 #[test]
 fn real_a_tool_that_works_longer_than_the_silence_is_left_alone() {
-    let lines = [
-        "inter_event_silence_timeout: 3",
-        "post_tool_quiet_timeout: 30",
-    ];
+    let lines = ["inter_event_silence_timeout: 3", "post_tool_quiet_timeout: 30"];
     watched(&lines, |watched| {
         let long = bash("for i in 1 2 3; do timeout 2 tail -f /dev/null; done; echo worked");
         let turn = watched.say(&long);

@@ -163,12 +163,8 @@ impl<'a> ToolCallBody<'a> {
     }
 
     pub(super) fn into_call(self) -> Result<ToolCall, Trouble> {
-        const CLASSES: [ToolClass; 4] = [
-            ToolClass::Read,
-            ToolClass::Edit,
-            ToolClass::Execute,
-            ToolClass::Other,
-        ];
+        const CLASSES: [ToolClass; 4] =
+            [ToolClass::Read, ToolClass::Edit, ToolClass::Execute, ToolClass::Other];
         Ok(ToolCall {
             id: ToolId::new(self.id),
             name: self.name.into(),
@@ -182,28 +178,18 @@ impl<'a> ToolCallBody<'a> {
 
 impl<'a> ToolResultBody<'a> {
     pub(super) fn of(result: &'a ToolResult) -> Self {
-        Self {
-            id: result.id.as_str().into(),
-            ok: result.ok,
-            output: (&*result.output).into(),
-        }
+        Self { id: result.id.as_str().into(), ok: result.ok, output: (&*result.output).into() }
     }
 }
 
 impl<'a> PlanItemBody<'a> {
     pub(super) fn of(item: &'a PlanItem) -> Self {
-        Self {
-            text: (&*item.text).into(),
-            status: item.status.as_str().into(),
-        }
+        Self { text: (&*item.text).into(), status: item.status.as_str().into() }
     }
 
     pub(super) fn into_item(self) -> Result<PlanItem, Trouble> {
-        const STATUSES: [PlanStatus; 3] = [
-            PlanStatus::Pending,
-            PlanStatus::InProgress,
-            PlanStatus::Completed,
-        ];
+        const STATUSES: [PlanStatus; 3] =
+            [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed];
         Ok(PlanItem {
             text: self.text.into(),
             status: word(&STATUSES, PlanStatus::as_str, &self.status)?,

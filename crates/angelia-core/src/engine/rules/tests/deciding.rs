@@ -21,17 +21,11 @@ fn rule(line: u64, matches: Match) -> Rule {
 }
 
 fn of_type(kind: &str) -> Match {
-    Match {
-        kind: Some(kind.into()),
-        ..Match::default()
-    }
+    Match { kind: Some(kind.into()), ..Match::default() }
 }
 
 fn rules(callbacks: Vec<Rule>) -> Rules {
-    Rules {
-        callbacks,
-        ..Rules::default()
-    }
+    Rules { callbacks, ..Rules::default() }
 }
 
 #[test]
@@ -76,70 +70,15 @@ fn context_takes_the_place_of_print_and_a_command_runs_beside_either() {
 fn senders_channels_texts_and_proof_can_be_asked_for() {
     let names = |names: &[&str]| names.iter().map(|name| NamePattern::new(*name)).collect();
     let table = [
-        (
-            Match {
-                from: names(&["bob", "ali*"]),
-                ..Match::default()
-            },
-            true,
-        ),
-        (
-            Match {
-                from: names(&["ali"]),
-                ..Match::default()
-            },
-            false,
-        ),
-        (
-            Match {
-                channel: names(&["telegram:*"]),
-                ..Match::default()
-            },
-            true,
-        ),
-        (
-            Match {
-                channel: names(&["telegram"]),
-                ..Match::default()
-            },
-            false,
-        ),
-        (
-            Match {
-                text: Regex::new("^build \\d+").ok(),
-                ..Match::default()
-            },
-            true,
-        ),
-        (
-            Match {
-                text: Regex::new("^failed").ok(),
-                ..Match::default()
-            },
-            false,
-        ),
-        (
-            Match {
-                verified: Some(true),
-                ..Match::default()
-            },
-            true,
-        ),
-        (
-            Match {
-                verified: Some(false),
-                ..Match::default()
-            },
-            false,
-        ),
-        (
-            Match {
-                kind: Some("ci".into()),
-                verified: Some(false),
-                ..Match::default()
-            },
-            false,
-        ),
+        (Match { from: names(&["bob", "ali*"]), ..Match::default() }, true),
+        (Match { from: names(&["ali"]), ..Match::default() }, false),
+        (Match { channel: names(&["telegram:*"]), ..Match::default() }, true),
+        (Match { channel: names(&["telegram"]), ..Match::default() }, false),
+        (Match { text: Regex::new("^build \\d+").ok(), ..Match::default() }, true),
+        (Match { text: Regex::new("^failed").ok(), ..Match::default() }, false),
+        (Match { verified: Some(true), ..Match::default() }, true),
+        (Match { verified: Some(false), ..Match::default() }, false),
+        (Match { kind: Some("ci".into()), verified: Some(false), ..Match::default() }, false),
         (Match::default(), false),
     ];
     let message = seen(r#"{"type":"ci","text":"build 7 failed","channel":"telegram:1"}"#);
@@ -147,10 +86,7 @@ fn senders_channels_texts_and_proof_can_be_asked_for() {
         assert_eq!(wanted.matches(&message), expected, "{wanted:?}");
     }
     let nowhere = seen(r#"{"type":"ci"}"#);
-    let anywhere = Match {
-        channel: names(&["*"]),
-        ..Match::default()
-    };
+    let anywhere = Match { channel: names(&["*"]), ..Match::default() };
     assert!(!anywhere.matches(&nowhere));
 }
 

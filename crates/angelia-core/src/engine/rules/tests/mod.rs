@@ -34,11 +34,7 @@ fn every_body_can_be_seen() {
     let table = [
         (r#"{"type":"t","text":"hi"}"#, Some("t"), "hi"),
         (r#"{"type":"t"}"#, Some("t"), r#"{"type":"t"}"#),
-        (
-            r#"{"type":7,"text":["a",1]}"#,
-            None,
-            r#"{"type":7,"text":["a",1]}"#,
-        ),
+        (r#"{"type":7,"text":["a",1]}"#, None, r#"{"type":7,"text":["a",1]}"#),
         (r#"{"text":""}"#, None, ""),
         (r#""only text""#, None, "only text"),
         ("[1]", None, "[1]"),
@@ -52,13 +48,7 @@ fn every_body_can_be_seen() {
     }
     assert_eq!(seen(r#"{"channel":""}"#).channel, None);
     assert_eq!(seen(r#"{"channel":"a:b"}"#).channel.as_deref(), Some("a:b"));
-    for odd in [
-        "{broken",
-        "[]",
-        r#"{"ts":"soon"}"#,
-        r#"{"ts":1e300}"#,
-        r#"{"ts":-5}"#,
-    ] {
+    for odd in ["{broken", "[]", r#"{"ts":"soon"}"#, r#"{"ts":1e300}"#, r#"{"ts":-5}"#] {
         assert_eq!(seen_in(odd).at, Timestamp::UNIX_EPOCH, "{odd}");
     }
 }

@@ -15,17 +15,11 @@ fn text(text: &str) -> Part {
 }
 
 fn user(parts: Vec<Part>) -> Message {
-    Message {
-        role: Role::User,
-        parts,
-    }
+    Message { role: Role::User, parts }
 }
 
 fn assistant(parts: Vec<Part>) -> Message {
-    Message {
-        role: Role::Assistant,
-        parts,
-    }
+    Message { role: Role::Assistant, parts }
 }
 
 fn hash(messages: &[Message]) -> Hash {
@@ -33,26 +27,15 @@ fn hash(messages: &[Message]) -> Hash {
 }
 
 fn call(input: &str) -> Part {
-    Part::ToolUse {
-        id: ToolId::new("t1"),
-        name: "f".into(),
-        input: raw(input),
-    }
+    Part::ToolUse { id: ToolId::new("t1"), name: "f".into(), input: raw(input) }
 }
 
 fn result(content: Vec<Content>) -> Part {
-    Part::ToolResult {
-        id: ToolId::new("t1"),
-        ok: true,
-        content,
-    }
+    Part::ToolResult { id: ToolId::new("t1"), ok: true, content }
 }
 
 fn image(media_type: &str, data: &[u8]) -> Part {
-    Part::Content(Content::Image {
-        media_type: media_type.into(),
-        data: data.into(),
-    })
+    Part::Content(Content::Image { media_type: media_type.into(), data: data.into() })
 }
 
 #[test]
@@ -65,23 +48,14 @@ fn what_means_the_same_has_the_same_hash() {
     let rewritten = [
         user(vec![text("  Hello "), text("there\n")]),
         user(vec![text("")]),
-        assistant(vec![Part::Thinking {
-            text: "hm".into(),
-            signature: Some("s".into()),
-        }]),
+        assistant(vec![Part::Thinking { text: "hm".into(), signature: Some("s".into()) }]),
         assistant(vec![text("Hi.\n\n"), text(" ")]),
         assistant(vec![call(r#"{ "b" : [true, null], "a": 1.0 }"#)]),
-        user(vec![result(vec![
-            Content::text("do"),
-            Content::text("ne "),
-        ])]),
+        user(vec![result(vec![Content::text("do"), Content::text("ne ")])]),
         user(vec![text(" go on")]),
     ];
     assert_eq!(hash(&plain), hash(&rewritten));
-    assert_eq!(
-        hash(&[user(vec![call("null")])]),
-        hash(&[user(vec![call("{}")])])
-    );
+    assert_eq!(hash(&[user(vec![call("null")])]), hash(&[user(vec![call("{}")])]));
     // An image is its bytes.
     assert_eq!(
         hash(&[user(vec![image("image/png", b"1")])]),
@@ -106,11 +80,7 @@ fn what_differs_differs() {
         vec![user(vec![result(vec![]), text("a")])],
         vec![user(vec![image("image/png", b"1")])],
         vec![user(vec![image("image/png", b"2")])],
-        vec![
-            user(vec![text("a")]),
-            assistant(vec![text("a")]),
-            user(vec![text("a")]),
-        ],
+        vec![user(vec![text("a")]), assistant(vec![text("a")]), user(vec![text("a")])],
     ];
     let hashes: std::collections::HashSet<_> = all.iter().map(|messages| hash(messages)).collect();
     assert_eq!(hashes.len(), all.len());
@@ -180,11 +150,7 @@ fn built(turns: &[(bool, Vec<Piece>)], split: bool) -> Vec<Message> {
     let mut messages = Vec::new();
     for (is_user, pieces) in turns {
         let of = |parts| {
-            if *is_user {
-                user(parts)
-            } else {
-                assistant(parts)
-            }
+            if *is_user { user(parts) } else { assistant(parts) }
         };
         let mut parts = Vec::new();
         for piece in pieces {
@@ -198,10 +164,7 @@ fn built(turns: &[(bool, Vec<Piece>)], split: bool) -> Vec<Message> {
                 Piece::Text(text_) => parts.push(text(text_)),
                 Piece::Call(key) => parts.push(call(&format!("{{\"{key}\":1}}"))),
                 Piece::Thought if split => {}
-                Piece::Thought => parts.push(Part::Thinking {
-                    text: "hm".into(),
-                    signature: None,
-                }),
+                Piece::Thought => parts.push(Part::Thinking { text: "hm".into(), signature: None }),
             }
         }
         messages.push(of(parts));

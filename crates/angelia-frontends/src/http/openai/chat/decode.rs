@@ -30,9 +30,7 @@ pub fn decode(body: &[u8]) -> Result<(Ask, Chat), Refused> {
     let (system, messages) = conversation.finish("messages")?;
     let (tools, tool_choice, legacy) = tools_of(&request)?;
     let stream = request.stream.unwrap_or(false);
-    let include_usage = request
-        .stream_options
-        .and_then(|options| options.include_usage);
+    let include_usage = request.stream_options.and_then(|options| options.include_usage);
     let ask = Ask {
         model: request.model,
         is_utility: !stream && tools.is_empty() && is_utility(&messages),
@@ -46,10 +44,7 @@ pub fn decode(body: &[u8]) -> Result<(Ask, Chat), Refused> {
         stream,
         previous: None,
     };
-    let chat = Chat {
-        include_usage: include_usage.unwrap_or(false),
-        legacy,
-    };
+    let chat = Chat { include_usage: include_usage.unwrap_or(false), legacy };
     Ok((ask, chat))
 }
 

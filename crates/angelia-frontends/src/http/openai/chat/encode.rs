@@ -82,20 +82,10 @@ impl ChunkEncoder {
         };
         let index = self.calls;
         self.calls += 1;
-        self.open = Some(Open::Call {
-            index,
-            has_arguments: false,
-        });
-        let function = FunctionDelta {
-            name: Some(name),
-            arguments: "",
-        };
-        let tool_call = ToolCallDelta {
-            index,
-            id: Some(id.as_str()),
-            kind: Some("function"),
-            function,
-        };
+        self.open = Some(Open::Call { index, has_arguments: false });
+        let function = FunctionDelta { name: Some(name), arguments: "" };
+        let tool_call =
+            ToolCallDelta { index, id: Some(id.as_str()), kind: Some("function"), function };
         self.call(tool_call, out);
     }
 
@@ -113,16 +103,8 @@ impl ChunkEncoder {
     }
 
     fn arguments(&self, index: u32, arguments: &str, out: &mut Vec<u8>) {
-        let function = FunctionDelta {
-            name: None,
-            arguments,
-        };
-        let call = ToolCallDelta {
-            index,
-            id: None,
-            kind: None,
-            function,
-        };
+        let function = FunctionDelta { name: None, arguments };
+        let call = ToolCallDelta { index, id: None, kind: None, function };
         self.call(call, out);
     }
 
@@ -138,10 +120,7 @@ impl ChunkEncoder {
                 spaced = self.reasoning.next(text);
                 delta.reasoning_content = Some(&spaced);
             }
-            Some(Open::Call {
-                index,
-                has_arguments,
-            }) => {
+            Some(Open::Call { index, has_arguments }) => {
                 *has_arguments = true;
                 let index = *index;
                 return self.arguments(index, text, out);
@@ -152,11 +131,7 @@ impl ChunkEncoder {
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        if let Some(Open::Call {
-            index,
-            has_arguments: false,
-        }) = self.open.take()
-        {
+        if let Some(Open::Call { index, has_arguments: false }) = self.open.take() {
             // Clients parse the arguments; nothing at all is not JSON.
             self.arguments(index, "{}", out);
         }
@@ -179,11 +154,8 @@ impl Encoder for ChunkEncoder {
     fn piece(&mut self, piece: &Piece, out: &mut Vec<u8>) {
         match piece {
             Piece::Begin(_) => {
-                let delta = Delta {
-                    role: Some("assistant"),
-                    content: Some(""),
-                    ..Delta::default()
-                };
+                let delta =
+                    Delta { role: Some("assistant"), content: Some(""), ..Delta::default() };
                 self.delta(&delta, out);
             }
             Piece::Open(block) => self.open(block, out),
@@ -206,10 +178,7 @@ pub(super) fn whole(chat: Chat, whole: &Whole) -> Vec<u8> {
             WholeBlock::Call { id, name, input } => tool_calls.push(ToolCall {
                 id: id.as_str(),
                 kind: "function",
-                function: Function {
-                    name,
-                    arguments: input.get(),
-                },
+                function: Function { name, arguments: input.get() },
             }),
         }
     }

@@ -234,13 +234,9 @@ impl From<&Usage> for UsageJson {
             prompt_tokens: prompt,
             completion_tokens: usage.output_tokens,
             total_tokens: prompt.saturating_add(usage.output_tokens),
-            prompt_tokens_details: PromptDetails {
-                cached_tokens: usage.cache_read_tokens,
-            },
+            prompt_tokens_details: PromptDetails { cached_tokens: usage.cache_read_tokens },
             // Agents do not count it apart.
-            completion_tokens_details: CompletionDetails {
-                reasoning_tokens: 0,
-            },
+            completion_tokens_details: CompletionDetails { reasoning_tokens: 0 },
         }
     }
 }

@@ -74,9 +74,7 @@ pub fn decode(
         previous,
         is_utility: false,
     };
-    let responses = Responses {
-        echo: echo(request, names),
-    };
+    let responses = Responses { echo: echo(request, names) };
     Ok((ask, responses))
 }
 
@@ -84,20 +82,14 @@ pub fn decode(
 fn refuse_what_cannot_be_had(request: &Request<'_>) -> Result<(), Refused> {
     let refused = |field: &str, why: &str| Err(Refused::new(format!("{field}: {why}")).at(field));
     if request.background == Some(true) {
-        return refused(
-            "background",
-            "an answer comes while the request waits; use `stream`",
-        );
+        return refused("background", "an answer comes while the request waits; use `stream`");
     }
     if request.conversation.is_some() {
         let why = "there are no stored conversations; continue with `previous_response_id`";
         return refused("conversation", why);
     }
     if request.prompt.is_some() {
-        return refused(
-            "prompt",
-            "there are no stored prompts; send the text itself",
-        );
+        return refused("prompt", "there are no stored prompts; send the text itself");
     }
     if request.top_logprobs.is_some_and(|count| count > 0) {
         return refused("top_logprobs", "agents do not tell them");
@@ -134,10 +126,7 @@ fn echo(request: Request<'_>, names: Names) -> Echo {
         names,
         instructions: request.instructions,
         previous_response_id: request.previous_response_id,
-        tools: tools
-            .into_iter()
-            .map(|tool| tool.to_owned().into())
-            .collect(),
+        tools: tools.into_iter().map(|tool| tool.to_owned().into()).collect(),
         tool_choice: raw(request.tool_choice),
         parallel_tool_calls: request.parallel_tool_calls,
         text: raw(request.text),

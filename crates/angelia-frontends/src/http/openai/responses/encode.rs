@@ -107,10 +107,7 @@ impl EventEncoder {
                 }
             }
         };
-        let added = ItemEvent {
-            output_index: index,
-            item: &item,
-        };
+        let added = ItemEvent { output_index: index, item: &item };
         self.emit("response.output_item.added", &added, out);
         let item_id = id.as_str();
         match kind {
@@ -128,19 +125,13 @@ impl EventEncoder {
                     item_id,
                     output_index: index,
                     summary_index: 0,
-                    part: &SummaryPart {
-                        text: String::new(),
-                    },
+                    part: &SummaryPart { text: String::new() },
                 };
                 self.emit("response.reasoning_summary_part.added", &part, out);
             }
             Kind::Call { .. } | Kind::Custom { .. } => {}
         }
-        self.open = Some(Open {
-            id,
-            kind,
-            text: String::new(),
-        });
+        self.open = Some(Open { id, kind, text: String::new() });
     }
 
     fn more(&mut self, delta: &str, out: &mut Vec<u8>) {
@@ -155,41 +146,23 @@ impl EventEncoder {
         let item_id = open.id.as_str();
         match open.kind {
             Kind::Text => {
-                let body = TextDelta {
-                    item_id,
-                    output_index,
-                    content_index: 0,
-                    delta,
-                    logprobs: [],
-                };
+                let body =
+                    TextDelta { item_id, output_index, content_index: 0, delta, logprobs: [] };
                 event(number, "response.output_text.delta", &body, out);
             }
             Kind::Reasoning => {
-                let body = SummaryDelta {
-                    item_id,
-                    output_index,
-                    summary_index: 0,
-                    delta,
-                };
+                let body = SummaryDelta { item_id, output_index, summary_index: 0, delta };
                 event(number, "response.reasoning_summary_text.delta", &body, out);
             }
             Kind::Call { .. } | Kind::Custom { .. } => {
-                let body = ArgumentsDelta {
-                    item_id,
-                    output_index,
-                    delta,
-                };
+                let body = ArgumentsDelta { item_id, output_index, delta };
                 event(number, "response.function_call_arguments.delta", &body, out);
             }
         }
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        if let Some(Open {
-            kind: Kind::Call { .. },
-            text,
-            ..
-        }) = &self.open
+        if let Some(Open { kind: Kind::Call { .. }, text, .. }) = &self.open
             && text.is_empty()
         {
             // Clients parse the arguments; nothing at all is not JSON.
@@ -216,67 +189,35 @@ impl EventEncoder {
                 call_item(spelled, self.id, output_index, &id, "completed", &open.text)
             }
         };
-        let done = ItemEvent {
-            output_index,
-            item: &item,
-        };
+        let done = ItemEvent { output_index, item: &item };
         self.emit("response.output_item.done", &done, out);
         self.output.push(item);
     }
 
     fn custom_input(&mut self, item_id: &str, input: &str, out: &mut Vec<u8>) {
         let output_index = self.index();
-        let delta = ArgumentsDelta {
-            item_id,
-            output_index,
-            delta: input,
-        };
+        let delta = ArgumentsDelta { item_id, output_index, delta: input };
         self.emit("response.custom_tool_call_input.delta", &delta, out);
-        let done = CustomDone {
-            item_id,
-            output_index,
-            input,
-        };
+        let done = CustomDone { item_id, output_index, input };
         self.emit("response.custom_tool_call_input.done", &done, out);
     }
 
     fn close_text(&mut self, item_id: &str, text: &str, out: &mut Vec<u8>) -> Item {
         let output_index = self.index();
-        let done = TextDone {
-            item_id,
-            output_index,
-            content_index: 0,
-            text,
-            logprobs: [],
-        };
+        let done = TextDone { item_id, output_index, content_index: 0, text, logprobs: [] };
         self.emit("response.output_text.done", &done, out);
         let part = TextPart::new(text);
-        let done = PartEvent {
-            item_id,
-            output_index,
-            content_index: 0,
-            part: &part,
-        };
+        let done = PartEvent { item_id, output_index, content_index: 0, part: &part };
         self.emit("response.content_part.done", &done, out);
         message(self.id, output_index, "completed", vec![part])
     }
 
     fn close_reasoning(&mut self, item_id: &str, text: &str, out: &mut Vec<u8>) -> Item {
         let output_index = self.index();
-        let done = SummaryDone {
-            item_id,
-            output_index,
-            summary_index: 0,
-            text,
-        };
+        let done = SummaryDone { item_id, output_index, summary_index: 0, text };
         self.emit("response.reasoning_summary_text.done", &done, out);
         let part = SummaryPart { text: text.into() };
-        let done = SummaryPartEvent {
-            item_id,
-            output_index,
-            summary_index: 0,
-            part: &part,
-        };
+        let done = SummaryPartEvent { item_id, output_index, summary_index: 0, part: &part };
         self.emit("response.reasoning_summary_part.done", &done, out);
         reasoning(self.id, output_index, vec![part])
     }

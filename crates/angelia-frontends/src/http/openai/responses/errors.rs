@@ -23,10 +23,7 @@ impl From<&Failure> for ResponseError {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             message = format!("{message}; try again in {seconds}s");
         }
-        Self {
-            code: code(failure),
-            message,
-        }
+        Self { code: code(failure), message }
     }
 }
 

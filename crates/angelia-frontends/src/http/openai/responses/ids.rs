@@ -28,10 +28,7 @@ pub struct NotOurs;
 
 impl ResponseId {
     pub const fn of(begin: &Begin) -> Self {
-        Self {
-            turn: begin.turn,
-            part: begin.part,
-        }
+        Self { turn: begin.turn, part: begin.part }
     }
 
     /// The name of its item at `index`, which is of this kind.
@@ -70,10 +67,7 @@ impl FromStr for ItemId {
         let mut pieces = text.splitn(4, '_');
         let mut next = || pieces.next().ok_or(NotOurs);
         let (_kind, turn, part, index) = (next()?, next()?, next()?, next()?);
-        Ok(Self {
-            response: parse(turn, part)?,
-            index: index.parse().map_err(|_| NotOurs)?,
-        })
+        Ok(Self { response: parse(turn, part)?, index: index.parse().map_err(|_| NotOurs)? })
     }
 }
 

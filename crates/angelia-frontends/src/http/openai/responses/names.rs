@@ -26,13 +26,8 @@ pub(super) struct Names(Arc<HashMap<Arc<str>, Spelled>>);
 
 #[derive(Clone, Debug)]
 pub(super) enum Spelled {
-    Function {
-        namespace: Option<Arc<str>>,
-        name: Arc<str>,
-    },
-    Custom {
-        name: Arc<str>,
-    },
+    Function { namespace: Option<Arc<str>>, name: Arc<str> },
+    Custom { name: Arc<str> },
 }
 
 impl Spelled {
@@ -77,10 +72,7 @@ impl Names {
         self.0
             .get(name)
             .cloned()
-            .unwrap_or_else(|| Spelled::Function {
-                namespace: None,
-                name: Arc::clone(name),
-            })
+            .unwrap_or_else(|| Spelled::Function { namespace: None, name: Arc::clone(name) })
     }
 }
 
@@ -124,10 +116,7 @@ fn custom(raw: &RawValue, place: &str) -> Result<CallerTool, Refused> {
     let tool: Custom<'_> = json::part(raw, place)?;
     let mut description = tool.description.unwrap_or_default().into_owned();
     let format = tool.format.map(|raw| json::part(raw, place));
-    if let Some(Ok(Format {
-        definition: Some(grammar),
-    })) = format
-    {
+    if let Some(Ok(Format { definition: Some(grammar) })) = format {
         // Not enforced; the agent is told what the caller will understand.
         description.push_str("\n\nThe input must follow this grammar:\n");
         description.push_str(&grammar);

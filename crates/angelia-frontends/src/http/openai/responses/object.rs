@@ -56,40 +56,28 @@ pub(super) struct Ending {
 
 impl Ending {
     pub(super) const fn not_yet(status: &'static str) -> Self {
-        Self {
-            status,
-            error: None,
-            incomplete: None,
-        }
+        Self { status, error: None, incomplete: None }
     }
 
     /// Clients that see a response fail or end incomplete ask again, and the work would be done
     /// twice. So whatever was shown is `completed`, and the metadata tells the rest.
     pub(super) fn shown(end: &End, has_output: bool) -> Self {
         match &end.stop {
-            Stop::Failed(failure) if !has_output => Self {
-                error: Some(failure.into()),
-                ..Self::not_yet("failed")
-            },
-            stop => Self {
-                incomplete: incomplete(stop),
-                ..Self::not_yet("completed")
-            },
+            Stop::Failed(failure) if !has_output => {
+                Self { error: Some(failure.into()), ..Self::not_yet("failed") }
+            }
+            stop => Self { incomplete: incomplete(stop), ..Self::not_yet("completed") },
         }
     }
 
     /// Nobody asks again for what they look up.
     fn recorded(end: &End) -> Self {
         match &end.stop {
-            Stop::Failed(failure) => Self {
-                error: Some(failure.into()),
-                ..Self::not_yet("failed")
-            },
+            Stop::Failed(failure) => {
+                Self { error: Some(failure.into()), ..Self::not_yet("failed") }
+            }
             Stop::Interrupted => Self::not_yet("cancelled"),
-            stop => Self {
-                incomplete: incomplete(stop),
-                ..Self::not_yet("completed")
-            },
+            stop => Self { incomplete: incomplete(stop), ..Self::not_yet("completed") },
         }
     }
 }
@@ -139,10 +127,7 @@ pub(super) fn response<'a>(
         parallel_tool_calls: echo.parallel_tool_calls.unwrap_or(true),
         previous_response_id: echo.previous_response_id.as_deref(),
         prompt_cache_key: echo.prompt_cache_key.as_deref(),
-        reasoning: or(
-            echo.reasoning.as_deref(),
-            r#"{"effort":null,"summary":null}"#,
-        ),
+        reasoning: or(echo.reasoning.as_deref(), r#"{"effort":null,"summary":null}"#),
         service_tier: "default",
         store: echo.store.unwrap_or(true),
         temperature: or(echo.temperature.as_deref(), "1.0"),
@@ -177,11 +162,9 @@ fn item(names: &Names, id: ResponseId, index: u32, block: &WholeBlock) -> Item {
             let text = text.to_string();
             reasoning(id, index, vec![SummaryPart { text }])
         }
-        WholeBlock::Call {
-            id: call,
-            name,
-            input,
-        } => call_item(names.of(name), id, index, call, "completed", input.get()),
+        WholeBlock::Call { id: call, name, input } => {
+            call_item(names.of(name), id, index, call, "completed", input.get())
+        }
     }
 }
 
@@ -220,18 +203,9 @@ pub(super) fn message(
     status: &'static str,
     content: Vec<TextPart>,
 ) -> Item {
-    Item::Message {
-        id: id.item("msg", index),
-        status,
-        role: "assistant",
-        content,
-    }
+    Item::Message { id: id.item("msg", index), status, role: "assistant", content }
 }
 
 pub(super) fn reasoning(id: ResponseId, index: u32, summary: Vec<SummaryPart>) -> Item {
-    Item::Reasoning {
-        id: id.item("rs", index),
-        summary,
-        encrypted_content: None,
-    }
+    Item::Reasoning { id: id.item("rs", index), summary, encrypted_content: None }
 }

@@ -202,11 +202,7 @@ pub(super) struct SummaryPart {
 
 impl TextPart {
     pub(super) fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            annotations: [],
-            logprobs: [],
-        }
+        Self { text: text.into(), annotations: [], logprobs: [] }
     }
 }
 
@@ -244,9 +240,7 @@ impl From<&Usage> for UsageJson {
             },
             output_tokens: usage.output_tokens,
             // Agents do not count it apart.
-            output_tokens_details: OutputDetails {
-                reasoning_tokens: 0,
-            },
+            output_tokens_details: OutputDetails { reasoning_tokens: 0 },
             total_tokens: input.saturating_add(usage.output_tokens),
         }
     }
