@@ -1,7 +1,7 @@
 //! The project's own commands. `cargo xtask test` is all that a change has to pass.
 
 mod bench;
-mod layout;
+mod dependencies;
 mod program;
 mod setup;
 mod soak;
@@ -17,15 +17,16 @@ const USAGE: &str = "\
 cargo xtask COMMAND
 
   setup          install the real programs the tests drive into target/npm and target/python
-  test [ARGS]    setup, fmt, clippy, tidy and every test; ARGS go to cargo nextest run
+  test [quick|full] [ARGS]
+                 fmt, clippy, tidy, dependencies and the tests; ARGS go to cargo nextest run.
+                 quick: without real agents, installs nothing; full: also what takes long
   tidy           check the rules that no compiler knows
   bench NAME     measure, always beside a baseline of the same minute
-  layout         find out which functions are used, for the program's layout in memory
   soak [N [SEED]]  10000 broken requests over agents that are killed; nothing may be left of them
 ";
 
 /// Names that the README may mention; `main` and `tidy` both look here.
-const COMMANDS: [&str; 6] = ["setup", "test", "tidy", "bench", "layout", "soak"];
+const COMMANDS: [&str; 5] = ["setup", "test", "tidy", "bench", "soak"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,7 +49,6 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "test" => test::run(rest),
         "tidy" => tidy::run(),
         "bench" => bench::run(rest),
-        "layout" => layout::run(),
         "soak" => soak::run(rest),
         "--help" | "-h" | "help" => {
             print!("{USAGE}");

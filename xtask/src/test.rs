@@ -1,12 +1,13 @@
-//! Everything a change has to pass, in the order in which it fails cheapest.
+//! Everything a change has to pass, in the order in which it fails cheapest, in three sizes.
 
 use std::process::{Command, ExitCode};
 
 use anyhow::{Result, ensure};
 
 use crate::{
+    dependencies,
     program::{cargo, command, output, succeed},
-    setup,
+    setup, soak,
     steps::Steps,
     tidy,
 };
@@ -14,9 +15,35 @@ use crate::{
 /// Installed when the machine has no cargo-nextest of its own.
 const NEXTEST: &str = "0.9.143";
 
+/// How much of the suite runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    /// Installs nothing and starts no real agent: for the time between two edits.
+    Quick,
+    /// What CI runs.
+    Standard,
+    /// Also everything that takes too long for every change.
+    Full,
+}
+
+impl Size {
+    /// The profile of `.config/nextest.toml`.
+    fn profile(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Standard | Self::Full => "default",
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
+    let (size, arguments) = match arguments.split_first() {
+        Some((word, rest)) if word == "quick" => (Size::Quick, rest),
+        Some((word, rest)) if word == "full" => (Size::Full, rest),
+        _ => (Size::Standard, arguments),
+    };
     let mut steps = Steps::default();
-    if !steps.run("setup", setup::run) {
+    if size != Size::Quick && !steps.run("setup", setup::run) {
         return Ok(steps.close());
     }
     steps.run("fmt", || succeed(cargo().args(["fmt", "--all", "--check"])));
@@ -29,22 +56,37 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         ensure!(problems == 0, "{problems} problems");
         Ok(())
     });
+    steps.run("dependencies", dependencies::check);
+    if size != Size::Quick {
+        steps.run("fuzz targets", check_fuzz_targets);
+    }
     let mut runner = None;
     steps.run("runner", || {
-        runner = Some(find_runner()?);
+        runner = Some(find_runner(size)?);
         Ok(())
     });
     if let Some(mut runner) = runner {
         steps.run("tests", || succeed(runner.arg("--workspace").args(arguments)));
     }
+    if size == Size::Full {
+        steps.run("soak", || soak::run(&[]).map(drop));
+    }
     Ok(steps.close())
 }
 
+/// The fuzz targets are a workspace of their own, so nothing else compiles them.
+fn check_fuzz_targets() -> Result<()> {
+    let folder = crate::root().join("target/fuzz");
+    let check = ["check", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"];
+    succeed(cargo().args(check).arg(folder))
+}
+
 /// cargo-nextest as installed, or installed into `target/tools`; plain `cargo test` as a last resort.
-fn find_runner() -> Result<Command> {
+fn find_runner(size: Size) -> Result<Command> {
+    let run = ["nextest", "run", "--profile", size.profile()];
     if output(cargo().args(["nextest", "--version"]))?.is_some() {
         let mut runner = cargo();
-        runner.args(["nextest", "run"]);
+        runner.args(run);
         return Ok(runner);
     }
     let tools = crate::root().join("target/tools");
@@ -60,6 +102,6 @@ fn find_runner() -> Result<Command> {
         }
     }
     let mut runner = command(own);
-    runner.args(["nextest", "run"]);
+    runner.args(run);
     Ok(runner)
 }

@@ -2,7 +2,7 @@
 
 use super::{Problem, Source};
 
-const MAX_LINES: usize = 800;
+const MAX_LINES: usize = 500;
 const TABLE: &str = "// tidy: table";
 const EMPTY_NAMES: [&str; 8] =
     ["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"];

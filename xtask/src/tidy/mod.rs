@@ -1,5 +1,6 @@
 //! Rules that no compiler checks. Each is a function from text to problems, with tests of its own.
 
+mod code_lines;
 mod crates;
 mod files;
 mod functions;
@@ -53,7 +54,8 @@ pub(crate) fn check() -> Result<usize> {
     for problem in &problems {
         eprintln!("{}:{}: {}", problem.path, problem.line, problem.message);
     }
-    eprintln!("{} files, {} problems", sources.len(), problems.len());
+    let lines = code_lines::count(&sources);
+    eprintln!("{} files, {lines} lines of code, {} problems", sources.len(), problems.len());
     Ok(problems.len())
 }
 

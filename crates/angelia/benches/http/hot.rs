@@ -91,7 +91,7 @@ pub(crate) fn fake(report: &mut Report, rounds: u32) -> Result<()> {
     }
     found.print("fake");
     let first = &found.http[0];
-    report.at_most("fake, /v1, first delta p50", ms(first.median()), 0.5, "ms");
+    report.at_most("fake, /v1, first delta p50", ms(first.median()), 0.6, "ms");
     report.at_most("fake, /v1, first delta p99", ms(first.p99()), 2.0, "ms");
     Ok(())
 }

@@ -1,0 +1,47 @@
+//! How much code there is: lines that are neither blank nor comment, without tests, benchmarks and
+//! the test kit. `cargo xtask tidy` prints the figure, so that a change can be seen to make it
+//! smaller.
+
+use super::Source;
+
+/// Counts the code of everything that ships.
+pub(crate) fn count(sources: &[Source]) -> usize {
+    sources.iter().filter(|source| ships(&source.path)).map(|source| code_lines(&source.text)).sum()
+}
+
+fn ships(path: &str) -> bool {
+    let is_source = path.starts_with("crates/") && path.ends_with(".rs");
+    let is_test = path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches"));
+    is_source && !is_test && !path.starts_with("crates/angelia-testkit/")
+}
+
+fn code_lines(text: &str) -> usize {
+    text.lines()
+        .map(str::trim_start)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_lines_and_comments_are_no_code() {
+        assert_eq!(code_lines("//! A.\n\n/// B.\nfn b() {\n    // Why.\n}\n"), 2);
+    }
+
+    #[test]
+    fn tests_and_the_test_kit_do_not_ship() {
+        assert!(ships("crates/angelia/src/main.rs"));
+        for path in [
+            "crates/angelia/tests/cli/run.rs",
+            "crates/angelia/src/config/tests.rs",
+            "crates/angelia-testkit/src/lib.rs",
+            "crates/angelia/benches/bus/main.rs",
+            "xtask/src/main.rs",
+        ] {
+            assert!(!ships(path), "{path}");
+        }
+    }
+}
