@@ -1,4 +1,4 @@
-//! Any body of a request to the Messages API: a reason to refuse it, or a request.
+//! Feeds any bytes to the Messages API's decoder: it returns a request or an error.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any line of a host: the bridge's decoder gives a request or says why it is none; and a request
-//! that is written again is read as the same one.
+//! Feeds any line of a host to the bridge's decoder: it returns a request or an error, and a
+//! request that is encoded again decodes to the same request.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ libfuzzer_sys::fuzz_target!(|line: &[u8]| {
     assert_eq!(decode(&written), Ok(known(request)));
 });
 
-/// Fields that mean nothing here are not written again.
+/// Removes unknown fields, which are not encoded again.
 fn known(mut request: Request) -> Request {
     if let Request::Run(run) = &mut request {
         run.unknown.clear();

@@ -1,4 +1,4 @@
-//! Any bytes, cut anywhere: the NDJSON framer agrees with its reference.
+//! Feeds any bytes, split anywhere, to the NDJSON framer: it agrees with its reference.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes, cut anywhere: the frames of the bus agree with their reference.
+//! Feeds any bytes, split anywhere, to the decoder of bus frames: it agrees with its reference.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any body: OpenAI's decoders give a request or refuse it.
+//! Feeds any body to the decoders of the OpenAI APIs: they return a request or an error.
 
 #![no_main]
 

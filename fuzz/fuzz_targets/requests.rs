@@ -1,5 +1,5 @@
-//! Any frame of a client of the bus: malformed, or a request; and what a message says is passed on
-//! as it was said, with a sender that is true.
+//! Feeds any client frame to the bus's decoder: it returns a request or "malformed". A message is
+//! passed on unchanged, with its true sender.
 
 #![no_main]
 

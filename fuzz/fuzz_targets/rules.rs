@@ -1,5 +1,5 @@
-//! Any text: a rules file is read or its line is told, and rules that were read can decide about
-//! any message.
+//! Feeds any text to the parser of rules files: it returns rules or an error with a line, and
+//! parsed rules can decide about any message.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use angelia_core::{
 };
 use angelia_frontends::bus_rules::file::parse;
 
-// A file and an envelope, with a zero between them.
+// The input is a rules file and an envelope, separated by a zero.
 libfuzzer_sys::fuzz_target!(|data: &str| {
     let (text, envelope) = data.split_once('\0').unwrap_or((data, "{}"));
     let verified = data.len() % 2 == 0;

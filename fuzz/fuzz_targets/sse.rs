@@ -1,4 +1,5 @@
-//! Any bytes, cut anywhere: the decoder of server-sent events agrees with its reference.
+//! Feeds any bytes, split anywhere, to the decoder of server-sent events: it agrees with its
+//! reference.
 
 #![no_main]
 

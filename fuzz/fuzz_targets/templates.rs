@@ -1,12 +1,12 @@
-//! Any template and any message: what the message says arrives as it is, and a terminal is given
-//! nothing to obey by what a sender wrote.
+//! Feeds any template and any message to the renderer: the message's text arrives unchanged, and a
+//! sender cannot send control sequences to a terminal.
 
 #![no_main]
 
 use angelia_core::engine::rules::{Ink, Seen, Template, plain};
 use jiff::{Timestamp, tz::TimeZone};
 
-// A template, a text and a sender, with zeros between them.
+// The input is a template, a text and a sender, separated by zeros.
 libfuzzer_sys::fuzz_target!(|data: &str| {
     let mut parts = data.splitn(3, '\0');
     let mut next = || parts.next().unwrap_or_default();

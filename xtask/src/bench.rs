@@ -1,4 +1,5 @@
-//! Benchmarks by name. Each prints its own table, with a baseline of the same minute beside it.
+//! Runs a benchmark by name. Each prints its own tables, beside a baseline measured in the same
+//! run.
 
 use std::process::{Command, ExitCode};
 
@@ -9,29 +10,29 @@ use crate::{
     setup,
 };
 
-/// - `turn`: what a turn costs through us, beside the agent program driven directly.
-/// - `http`: what the model APIs cost, beside the agent program driven directly and LiteLLM.
-/// - `hosts`: what the bridge and ACP cost, beside claude-agent-acp.
-/// - `bus`: what a message costs, beside hermes-bus.
+/// - `turn`: the cost of a turn through Angelia, beside the agent program driven directly.
+/// - `http`: the cost of the model APIs, beside the agent program driven directly and LiteLLM.
+/// - `hosts`: the cost of the bridge and of ACP, beside claude-agent-acp.
+/// - `bus`: the cost of a message, beside hermes-bus.
 const NAMES: [&str; 4] = ["turn", "http", "hosts", "bus"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let known = NAMES.join(", ");
     let Some((name, rest)) = arguments.split_first() else {
-        bail!("which one? there is: {known}");
+        bail!("name a benchmark: {known}");
     };
     if !NAMES.contains(&name.as_str()) {
-        bail!("there is no benchmark {name:?}; there is: {known}");
+        bail!("there is no benchmark {name:?}; choose one of: {known}");
     }
     setup::run()?;
     if let Err(error) = setup::peers() {
-        eprintln!("without what only benchmarks run beside us: {error:#}");
+        eprintln!("going on without the programs for comparison: {error:#}");
     }
     succeed(command(name).args(rest))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is said behind it is for the benchmark.
+/// Returns the command that runs a benchmark; arguments appended to it go to the benchmark.
 pub(crate) fn command(name: &str) -> Command {
     let mut command = cargo();
     command.args(["bench", "--package", "angelia", "--bench", name, "--"]);

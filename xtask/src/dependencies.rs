@@ -1,8 +1,8 @@
-//! Which crates the tree may contain: the licences, bans and sources of `deny.toml`, checked from
-//! `cargo metadata`, and dependencies that no source file names.
+//! Checks the dependency tree from `cargo metadata`: the licences, bans and sources of `deny.toml`,
+//! and dependencies that no source file uses.
 //!
-//! `cargo deny check` reads the same file and checks more; it takes longer to build than all of our
-//! tests take to run, so it is not part of them.
+//! `cargo deny check` reads the same file and checks more, but building it takes longer than
+//! running all our tests, so `cargo xtask test` does without it.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ use toml_edit::DocumentMut;
 
 use crate::program::{cargo, output};
 
-/// Where every crate outside the workspace comes from.
+/// The only allowed source of crates outside the workspace.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 pub(crate) fn check() -> Result<()> {
@@ -26,7 +26,7 @@ pub(crate) fn check() -> Result<()> {
     let mut problems = Vec::new();
     for package in packages {
         problems.extend(rules.problems(package));
-        // A workspace member has no source.
+        // Only a workspace member has no source.
         if package["source"].is_null() {
             problems.extend(unused_dependencies(package)?);
         }
@@ -86,7 +86,7 @@ impl Rules {
 
     fn licence_is_allowed(&self, expression: Option<&str>) -> Result<bool> {
         let Some(expression) = expression else { bail!("it states no licence") };
-        // Old crates separate alternatives with a slash.
+        // Lax parsing, because old crates separate alternatives with a slash.
         let expression = spdx::Expression::parse_mode(expression, spdx::ParseMode::LAX)?;
         Ok(expression.evaluate(|requirement| {
             self.licences.iter().any(|allowed| *allowed == requirement.to_string())
@@ -94,13 +94,13 @@ impl Rules {
     }
 }
 
-/// The dependencies of a workspace member that none of its source files names.
+/// Returns the dependencies of a workspace member that none of its source files names.
 fn unused_dependencies(package: &Value) -> Result<Vec<String>> {
     let name = package["name"].as_str().unwrap_or_default();
     let manifest = package["manifest_path"].as_str().context("a package has no manifest")?;
     let folder = Path::new(manifest).parent().context("a manifest has no folder")?;
     let mut text = String::new();
-    for part in ["src", "tests", "benches", "build.rs"] {
+    for part in ["src", "tests", "benches"] {
         read_sources(&folder.join(part), &mut text)?;
     }
     let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -122,7 +122,8 @@ fn read_sources(path: &Path, text: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// Whether code names the crate: as the first part of a path, in a `use`, or in a macro's attribute.
+/// Reports whether code names the crate: as the first part of a path, in a `use`, or in a macro's
+/// attribute.
 fn is_named(text: &str, name: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {

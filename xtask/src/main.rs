@@ -1,4 +1,4 @@
-//! The project's own commands. `cargo xtask test` is all that a change has to pass.
+//! The project's own commands. `cargo xtask test` runs everything that a change must pass.
 
 mod bench;
 mod dependencies;
@@ -20,12 +20,12 @@ cargo xtask COMMAND
   test [quick|full] [ARGS]
                  fmt, clippy, tidy, dependencies and the tests; ARGS go to cargo nextest run.
                  quick: without real agents, installs nothing; full: also what takes long
-  tidy           check the rules that no compiler knows
-  bench NAME     measure, always beside a baseline of the same minute
-  soak [N [SEED]]  10000 broken requests over agents that are killed; nothing may be left of them
+  tidy           check the project rules that the compiler does not check
+  bench NAME     measure, always beside a baseline that is measured in the same run
+  soak [N [SEED]]  10000 broken requests with agents that get killed; no process may be left over
 ";
 
-/// Names that the README may mention; `main` and `tidy` both look here.
+/// The command names; `tidy` checks that the README mentions no other.
 const COMMANDS: [&str; 5] = ["setup", "test", "tidy", "bench", "soak"];
 
 fn main() -> ExitCode {
@@ -61,7 +61,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     }
 }
 
-/// The workspace's root.
+/// Returns the workspace's root.
 fn root() -> PathBuf {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     own.parent().map_or(own.clone(), PathBuf::from)

@@ -1,4 +1,4 @@
-//! Starting other programs: always from the workspace's root and never with our stdin.
+//! Starts other programs, always in the workspace's root and never with our stdin.
 
 use std::{
     ffi::OsStr,
@@ -16,12 +16,12 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The cargo that runs us.
+/// Returns the same cargo that runs xtask.
 pub(crate) fn cargo() -> Command {
     command(env!("CARGO"))
 }
 
-/// Runs to the end with its output shown; an error unless it succeeds.
+/// Runs the command with its output shown, and fails unless it succeeds.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let shown = show(command);
     let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
@@ -31,7 +31,8 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Its output without the final newline; `None` when there is no such program or it fails.
+/// Runs the command and returns its output without the final newline; `None` when there is no such
+/// program or it fails.
 pub(crate) fn output(command: &mut Command) -> Result<Option<String>> {
     match command.stderr(Stdio::null()).output() {
         Ok(output) if output.status.success() => {
@@ -43,7 +44,7 @@ pub(crate) fn output(command: &mut Command) -> Result<Option<String>> {
     }
 }
 
-/// The command as one would type it.
+/// Returns the command as a user would type it.
 fn show(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.file_name().unwrap_or(command.get_program());

@@ -1,5 +1,5 @@
-//! Thousands of requests that are broken off, repeated and never finished, over agents that are
-//! killed: the long version of a test that everybody runs short.
+//! Runs the soak test at full length: thousands of requests that are aborted, repeated or never
+//! finished, with agents that get killed. `cargo xtask test` runs the short version.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A sequence of named, timed steps and the table that closes it.
+//! Runs a sequence of named steps, times them, and prints a summary at the end.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -16,7 +16,7 @@ struct Step {
 }
 
 impl Steps {
-    /// Runs a step; whether it succeeded.
+    /// Runs a step and returns whether it succeeded.
     pub(crate) fn run(&mut self, name: &'static str, step: impl FnOnce() -> Result<()>) -> bool {
         eprintln!("── {name}");
         let begin = Instant::now();
@@ -31,7 +31,7 @@ impl Steps {
         succeeded
     }
 
-    /// Prints what happened; failure if any step failed.
+    /// Prints the summary and returns the exit code: a failure if any step failed.
     pub(crate) fn close(self) -> ExitCode {
         eprintln!("── summary");
         for step in &self.done {

@@ -1,4 +1,4 @@
-//! Everything a change has to pass, in the order in which it fails cheapest, in three sizes.
+//! Runs everything that a change must pass, cheapest checks first, in three sizes.
 
 use std::process::{Command, ExitCode};
 
@@ -12,22 +12,22 @@ use crate::{
     tidy,
 };
 
-/// Installed when the machine has no cargo-nextest of its own.
+/// The version that is built when cargo-nextest is not installed on the machine.
 const NEXTEST: &str = "0.9.143";
 
-/// How much of the suite runs.
+/// How much of the test suite runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
-    /// Installs nothing and starts no real agent: for the time between two edits.
+    /// Installs nothing and starts no real agent; for quick runs between two edits.
     Quick,
-    /// What CI runs.
+    /// The size that CI runs.
     Standard,
-    /// Also everything that takes too long for every change.
+    /// Adds everything that takes too long to run for every change.
     Full,
 }
 
 impl Size {
-    /// The profile of `.config/nextest.toml`.
+    /// Returns the profile name in `.config/nextest.toml`.
     fn profile(self) -> &'static str {
         match self {
             Self::Quick => "quick",
@@ -74,14 +74,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     Ok(steps.close())
 }
 
-/// The fuzz targets are a workspace of their own, so nothing else compiles them.
+/// Type-checks the fuzz targets: they are a separate workspace, so no other step compiles them.
 fn check_fuzz_targets() -> Result<()> {
     let folder = crate::root().join("target/fuzz");
     let check = ["check", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"];
     succeed(cargo().args(check).arg(folder))
 }
 
-/// cargo-nextest as installed, or installed into `target/tools`; plain `cargo test` as a last resort.
+/// Returns the command that runs the tests: the machine's cargo-nextest, or one built into
+/// `target/tools`, or plain `cargo test` as a last resort.
 fn find_runner(size: Size) -> Result<Command> {
     let run = ["nextest", "run", "--profile", size.profile()];
     if output(cargo().args(["nextest", "--version"]))?.is_some() {

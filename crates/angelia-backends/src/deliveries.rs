@@ -1,5 +1,5 @@
-//! What has to reach a channel, in a small SQLite file of its own: a reply is written down before
-//! it is tried, and what was on its way when the power went is found again.
+//! Texts that have to reach a channel, in a small SQLite file of its own. A reply is recorded
+//! before it is sent, so that a delivery in progress during a power failure is found again.
 
 use std::{
     os::unix::fs::PermissionsExt as _,
@@ -43,7 +43,8 @@ impl SqliteDeliveries {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |error: &dyn std::fmt::Display| trouble(path, error);
         let connection = Connection::open(path).map_err(|error| failed(&error))?;
-        // Before the log appears, which copies the mode of this file: it holds replies.
+        // Before SQLite creates the write-ahead log, which copies the mode of this file: both
+        // hold replies.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
             .map_err(|error| failed(&error))?;
         let prepare = || {
@@ -56,7 +57,7 @@ impl SqliteDeliveries {
         Ok(Self { path: path.to_owned(), connection: Arc::new(Mutex::new(connection)) })
     }
 
-    /// The disk is waited for on a thread made for waiting.
+    /// Runs `act` on a blocking thread, because it waits for the disk.
     fn with<T: Send + 'static>(
         &self,
         act: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -68,7 +69,7 @@ impl SqliteDeliveries {
                 act(&connection).map_err(|error| trouble(&this.path, &error))
             });
             acting.await.unwrap_or_else(|error| {
-                let message = format!("the list of deliveries was not reached: {error}");
+                let message = format!("the list of deliveries could not be used: {error}");
                 Err(StoreError::Failed { message })
             })
         })
@@ -212,7 +213,7 @@ mod tests {
         let attempting = DeliveryState::Attempting { attempts: 1, may_repeat: false };
         ledger.set("a", &attempting).await.unwrap();
         ledger.set("b", &DeliveryState::Delivered { attempts: 1 }).await.unwrap();
-        // A late word about something that is over, and a second beginning, change nothing.
+        // Neither a late state of a finished delivery nor a second `add` changes anything.
         ledger.set("b", &attempting).await.unwrap();
         ledger.add(&new("b", 9)).await.unwrap();
         drop(ledger);

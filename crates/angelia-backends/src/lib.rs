@@ -1,9 +1,9 @@
-//! Where Angelia keeps things: implementations of the core's storage ports.
+//! Implementations of the core's storage ports.
 //!
 //! - [`store`]: sessions, turns and events, in SQLite or in memory.
-//! - [`deliveries`]: what has to reach a channel.
+//! - [`deliveries`]: texts that have to reach a channel, in SQLite.
 //! - [`bus`]: messages between endpoints, in a log on disk or in memory.
-//! - [`owners`]: which angelia processes of this home are alive.
+//! - [`owners`]: lock files that tell which angelia processes of this home are alive.
 
 pub mod bus;
 pub mod deliveries;

@@ -1,8 +1,9 @@
-//! Which angelia processes of one home are alive.
+//! Lock files that tell which angelia processes of one home are alive.
 //!
-//! Every process that owns sessions or agents holds a locked file named by its owner id for as
-//! long as it lives. The system drops the lock with the process, however it ends, so whoever can
-//! lock a file knows that its owner is dead: no pid is trusted, and no clock.
+//! Every process that owns sessions or agents holds a locked file, named by its owner id, for as
+//! long as it lives. The operating system releases the lock when the process ends, however it ends.
+//! So a process that can lock another's file knows that its owner is dead, without trusting a pid
+//! or a clock.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -36,14 +37,15 @@ impl Owners {
     }
 
     /// Records this process as an owner under a fresh id, until the returned value is dropped or
-    /// the process ends. `command` is what people are told: `run`, `serve` …
+    /// the process ends. `command` names the process to people: `run`, `serve` …
     pub fn enter(&self, command: &str) -> Result<OwnerLock, EnterError> {
         self.try_enter(command)
             .map_err(|source| EnterError { folder: self.folder.to_path_buf(), source })
     }
 
-    /// Is the process of this owner id still running? What cannot be found out counts as alive,
-    /// because the dead are taken over and swept.
+    /// Returns whether the process with this owner id is still running. An owner whose state is
+    /// unknown counts as alive, because the sessions and processes of a dead owner are taken over
+    /// and ended.
     pub fn is_alive(&self, id: &str) -> bool {
         let Some(path) = self.file(id) else {
             return false;
@@ -52,14 +54,15 @@ impl Owners {
             Ok(file) => file,
             Err(error) => return error.kind() != io::ErrorKind::NotFound,
         };
-        // Shared, so that two who ask at once do not take each other for the owner.
+        // A shared lock, so that two processes that check at once do not take each other for the
+        // owner.
         match file.try_lock_shared() {
             Ok(()) => false,
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
         }
     }
 
-    /// What the owner said about itself.
+    /// Returns the pid and the command that the owner wrote into its file.
     pub fn holder(&self, id: &str) -> Option<Holder> {
         let text = fs::read_to_string(self.file(id)?).ok()?;
         let (pid, command) = text.split_once('\n')?;
@@ -78,7 +81,7 @@ impl Owners {
             let path = self.folder.join(&id);
             let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
             file.lock()?;
-            // Somebody tidying up may have seen the file before it was locked.
+            // Another process may have removed the file as stale before it was locked.
             if !path.try_exists()? {
                 continue;
             }
@@ -87,6 +90,7 @@ impl Owners {
         }
     }
 
+    /// Removes the files of dead processes.
     fn remove_stale(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -97,22 +101,24 @@ impl Owners {
                 continue;
             };
             if file.try_lock_shared().is_ok() {
-                // The lock is still held here: a process that is just entering waits for it and
-                // then sees that its file is gone.
+                // The shared lock is still held here: a process that is just registering waits for
+                // it and then sees that its file has gone.
                 let _gone_already = fs::remove_file(&path);
             }
         }
         Ok(())
     }
 
-    /// `None` for what cannot be an owner id: such a name must not lead out of the folder.
+    /// Returns the path of an owner's file, or `None` if `id` cannot be an owner id: such a name
+    /// must not lead out of the folder.
     fn file(&self, id: &str) -> Option<PathBuf> {
         let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         is_id.then(|| self.folder.join(id))
     }
 }
 
-/// This process as an owner; dropping it says that the process owns nothing any more.
+/// The registration of this process as an owner. Dropping it means that the process owns nothing
+/// any more.
 #[derive(Debug)]
 pub struct OwnerLock {
     id: String,

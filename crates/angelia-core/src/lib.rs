@@ -1,14 +1,14 @@
-//! The heart of Angelia: what a turn is, how it is run and recorded, and what it asks of the
-//! outside world.
+//! The core of Angelia: the model of sessions and turns, the engine that runs and records turns,
+//! and the traits (ports) through which it reaches the outside world.
 //!
 //! This crate names no vendor, does no I/O and reads neither clock nor environment; everything it
 //! needs comes through the traits in [`ports`].
 //!
-//! - [`model`]: the words — session, turn, event, tool, approval, usage, failure.
-//! - [`ports`]: what executors, stores and clocks must offer.
-//! - [`engine`]: sessions as actors, one running turn each, recorded before it is shown.
-//! - [`redact`]: secrets out of text that leaves for logs and errors.
-//! - [`task`]: the only place where tasks are born.
+//! - [`model`]: plain data: session, turn, event, tool, approval, usage, failure.
+//! - [`ports`]: traits that executors, stores, channels and clocks implement.
+//! - [`engine`]: one actor per session, one running turn per actor, every event recorded.
+//! - [`redact`]: masks secrets in text for logs and errors.
+//! - [`task`]: the only place that spawns tasks.
 
 pub mod engine;
 pub mod model;

@@ -1,8 +1,8 @@
-//! Secrets out of text that leaves for logs, errors and failure reports: first the values we know,
-//! exactly; then whatever has the shape of a token.
+//! Masks secrets in text for logs, errors and failure reports: first the known values, exactly,
+//! then everything that looks like a token.
 //!
-//! Text is looked at line by line, so that a stream can be redacted as it comes, with the same
-//! result in whatever pieces it comes; only a private key in PEM form spans lines.
+//! Works line by line, so that a stream can be redacted as it arrives with the same result however
+//! it is cut; only a private key in PEM form spans lines.
 
 mod shape;
 mod stream;
@@ -16,10 +16,10 @@ pub use self::stream::StreamRedactor;
 
 const MASK: &str = "[redacted]";
 
-/// Shorter values would take ordinary words out of the text.
+/// Shorter values would mask ordinary words.
 const SHORTEST_KNOWN: usize = 8;
 
-/// Takes secrets out of text. Cheap to clone; the default one knows no values, only shapes.
+/// Masks secrets in text. Cheap to clone; the default one knows no values, only patterns.
 #[derive(Clone, Default)]
 pub struct Redactor {
     known: Option<Arc<Known>>,
@@ -47,7 +47,7 @@ impl Redactor {
         Self { known }
     }
 
-    /// The text with every secret masked. Doing it twice changes nothing more.
+    /// Returns the text with every secret masked. Idempotent.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_clean(text) {
             return Cow::Borrowed(text);
@@ -60,12 +60,12 @@ impl Redactor {
         if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
     }
 
-    /// For text that comes in pieces.
+    /// Starts redacting text that arrives in pieces.
     pub fn stream(&self) -> StreamRedactor {
         StreamRedactor::new(self.clone())
     }
 
-    /// Cheap, and right when it says yes: nothing in there can be a secret.
+    /// A cheap test: `true` guarantees that the text contains no secret, `false` means nothing.
     fn is_clean(&self, text: &str) -> bool {
         ShapeSet::none_in(text)
             && self.known.as_ref().is_none_or(|known| !known.values.is_match(text))
@@ -75,26 +75,26 @@ impl Redactor {
         self.known.as_ref().map_or(0, |known| known.longest)
     }
 
-    /// What to mask in a line, in order.
+    /// Returns the ranges of a line to mask, in order.
     fn secrets(&self, line: &str) -> Vec<Range<usize>> {
         self.secrets_of(line, &ShapeSet::possible_in(line))
     }
 
     fn secrets_of(&self, line: &str, shapes: &ShapeSet) -> Vec<Range<usize>> {
         let mut secrets = Secrets::default();
-        // A mask of an earlier redaction is no text: nothing may match across it.
+        // The mask of an earlier redaction is not text: nothing may match across it.
         secrets.add(line.match_indices(MASK).map(|(at, _)| at..at + MASK.len()));
         if let Some(known) = &self.known {
             secrets.refine(line, |piece, found| {
                 found.extend(known.values.find_iter(piece).map(|hit| hit.range()));
             });
         }
-        // What one shape leaves behind may be another's.
+        // The text between two matches may match another pattern.
         while secrets.refine(line, |piece, found| shapes.find(piece, found)) {}
         secrets.0
     }
 
-    /// The line with its secrets masked, at the end of `out`.
+    /// Appends the line with its secrets masked to `out`.
     fn redact_line(&self, line: &str, out: &mut String) {
         mask(line, &self.secrets(line), out);
     }
@@ -110,13 +110,13 @@ fn mask(text: &str, secrets: &[Range<usize>], out: &mut String) {
     out.push_str(&text[shown..]);
 }
 
-/// Disjoint and in order.
+/// Disjoint ranges in ascending order.
 #[derive(Default)]
 struct Secrets(Vec<Range<usize>>);
 
 impl Secrets {
-    /// Lets `find` look at every piece of the text that is not masked yet. `true`: there was
-    /// something.
+    /// Runs `find` on every piece of the text that is not masked yet. Returns whether it found
+    /// anything.
     fn refine(&mut self, text: &str, find: impl Fn(&str, &mut Vec<Range<usize>>)) -> bool {
         let mut new = Vec::new();
         let mut found = Vec::new();
@@ -134,7 +134,7 @@ impl Secrets {
         found_some
     }
 
-    /// What overlaps becomes one. What only touches does not, or a second redaction would join
+    /// Merges overlapping ranges, but not adjacent ones: a second redaction would otherwise merge
     /// the masks of the first.
     fn add(&mut self, more: impl IntoIterator<Item = Range<usize>>) {
         self.0.extend(more);

@@ -1,11 +1,11 @@
-//! The only place where tasks are born. Every task belongs to a group that somebody awaits, and is
-//! told to stop by that group's token: no task outlives its owner.
+//! The only place that spawns tasks. Every task belongs to a group that its owner awaits and that
+//! has a token to stop it: no task outlives its owner.
 
 use std::time::Duration;
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// A group of tasks with one token.
+/// A group of tasks with one cancellation token.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
@@ -17,7 +17,7 @@ impl Tasks {
         Self::default()
     }
 
-    /// A group that stops with this one, and can stop earlier. Its tasks are awaited by this one.
+    /// Returns a group that stops with this one and can stop earlier. This group awaits its tasks.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { tracker: self.tracker.clone(), stop: self.stop.child_token() }
@@ -28,13 +28,13 @@ impl Tasks {
         &self.stop
     }
 
-    /// Runs a task to its own end; it watches [`Tasks::stop_token`] itself.
+    /// Runs a task to its own end; the task itself watches [`TaskGroup::stop_token`].
     #[expect(clippy::disallowed_methods, reason = "this is the one home of spawning")]
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(tokio::spawn(self.tracker.track_future(task)));
     }
 
-    /// Runs a task that is simply dropped at its next await when the group stops.
+    /// Runs a task that is dropped at its next await when the group stops.
     pub fn spawn_until_stopped(&self, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         self.spawn(async move {
@@ -42,12 +42,12 @@ impl Tasks {
         });
     }
 
-    /// How many there are now, of this group and those it belongs with.
+    /// Number of running tasks, including those of parent and child groups.
     pub fn count(&self) -> usize {
         self.tracker.len()
     }
 
-    /// Asks every task to stop and waits for them. `false`: some were still running after `grace`.
+    /// Asks every task to stop and waits for them. Returns `false` if some still run after `grace`.
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.stop.cancel();
         self.tracker.close();
@@ -55,15 +55,15 @@ impl Tasks {
     }
 }
 
-/// Runs something as a task and waits for it. What wakes a task stays within the runtime; what
-/// wakes the future that a runtime blocks on goes through the kernel, every time.
+/// Runs a future as a task and waits for it. Wake-ups of a task stay inside the runtime, while
+/// every wake-up of the future that the runtime blocks on goes through the kernel.
 #[expect(clippy::disallowed_methods, reason = "this is the one home of spawning")]
 pub async fn as_task<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Only a runtime that is going down cancels it.
+            // Only a runtime that is shutting down cancels the task.
             Err(_cancelled) => std::future::pending().await,
         },
     }

@@ -1,7 +1,7 @@
-//! What translating costs in instructions, and in allocations.
+//! Measures the cost of translating in instructions and allocations.
 //!
 //! Needs valgrind and `cargo install gungraun-runner` in the version of `Cargo.lock`; then
-//! `cargo bench -p angelia-executors --bench translate`. In time: `--bench translate_time`.
+//! `cargo bench -p angelia-executors --bench translate`. For times, use `--bench translate_time`.
 
 mod recorded;
 
@@ -13,10 +13,10 @@ use gungraun::{Dhat, LibraryBenchmarkConfig, library_benchmark, library_benchmar
 
 use recorded::{LINES, RESULT, SKIPPED, TEXT_DELTA, TOOL_CALL, translator};
 
-/// A translator in the middle of a message, and room for what it emits.
+/// Returns a translator in the middle of a message, and a buffer for the events it emits.
 fn ready(line: &'static str) -> (Translator, Vec<Emitted>, &'static str) {
     let (mut translator, mut out) = (translator(), Vec::with_capacity(4 * LINES));
-    // The first delta of a block opens it.
+    // The first delta opens the block; do that before the measurement.
     translator.line(TEXT_DELTA.as_bytes(), &mut out);
     out.clear();
     (translator, out, line)

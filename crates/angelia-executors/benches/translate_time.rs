@@ -1,5 +1,5 @@
-//! How fast translating is on this machine: `cargo bench -p angelia-executors --bench
-//! translate_time`.
+//! Measures the speed of translating on this machine:
+//! `cargo bench -p angelia-executors --bench translate_time`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds need no 53 bits")]
@@ -27,7 +27,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds per line, with what it emits taken away in batches as an agent does.
+/// Returns the nanoseconds per line, with the emitted events removed in batches as in an agent.
 fn measure(line: &str) -> f64 {
     let mut translator = translator();
     let mut out = Vec::with_capacity(4 * LINES);

@@ -1,5 +1,5 @@
-//! What an executor gets from the binary. There are no globals: two hosts in one process do not
-//! know of each other.
+//! The services and identities that an executor gets from the binary. There are no globals: two
+//! hosts in one process are independent of each other.
 
 use std::{
     collections::BTreeMap,
@@ -26,27 +26,27 @@ use crate::process::{
 pub struct Host {
     /// Our own environment, read once by the binary.
     pub environment: Arc<BTreeMap<OsString, OsString>>,
-    /// `HOME` for children when our environment has none.
+    /// `HOME` for child processes when our own environment has none.
     pub user_home: PathBuf,
     pub home_id: HomeId,
     pub owner_id: OwnerId,
-    /// `$ANGELIA_HOME/work`: empty working folders, and files that live for one start.
+    /// `$ANGELIA_HOME/work`: empty working directories, and files needed only during a start.
     pub work_dir: PathBuf,
-    /// The folder of the pid ledger, on systems that need one.
+    /// The directory of the pid ledger, on systems that need one (macOS).
     pub ledger: PathBuf,
     pub redactor: Redactor,
     pub tasks: Tasks,
     pub clock: Arc<dyn Clock>,
-    /// Our own program, for agents that are part of it.
+    /// The path of our own program, for agents that are built into it.
     pub current_exe: PathBuf,
-    /// Keep processes started and waiting: for a daemon, not for a single command.
+    /// Whether to keep warm processes: yes for a daemon, no for a single command.
     pub keep_warm: bool,
 }
 
-/// Nothing of the environment: it holds secrets.
+/// Omits the environment because it holds secrets.
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host")
+        f.debug_struct("ExecutorHost")
             .field("home_id", &self.home_id)
             .field("owner_id", &self.owner_id)
             .field("work_dir", &self.work_dir)
@@ -56,7 +56,7 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// The mark of a new process.
+    /// Returns the mark for a new process.
     pub fn fresh_mark(&self) -> Result<Mark, Failure> {
         let id = self.clock.fresh_uuid().simple().to_string();
         let agent = AgentId::new(&id)
@@ -64,18 +64,18 @@ impl Host {
         Ok(Mark { home: self.home_id.clone(), owner: self.owner_id.clone(), agent })
     }
 
-    /// Where it is written which agent works for which session.
+    /// Returns the directory with one file per agent that names the session of the agent.
     pub fn bindings(&self) -> PathBuf {
         self.ledger.with_file_name("agents")
     }
 
-    /// The agent with this mark works for that session from now on.
+    /// Records that the agent with this mark works for `session`, until the binding is dropped.
     pub(crate) fn bind(&self, mark: &Mark, session: SessionId) -> Bound {
         Bound::new(&self.bindings(), mark, session)
     }
 
-    /// The whole environment of a child: the allow-list, what the specification lets through and
-    /// sets, and what the executor itself needs, which wins.
+    /// Returns the complete environment of a child: the allow-list, then `env_pass` and `env` of
+    /// the specification, then `ours`, the executor's own variables, which override the others.
     pub fn child_environment(
         &self,
         spec: &SessionSpec,
@@ -99,7 +99,7 @@ impl Host {
         environment::build(&self.environment, additions, mark).map_err(invalid)
     }
 
-    /// A program of this name in the child's search path.
+    /// Finds a program by name in the `PATH` of the child's environment.
     pub fn find_program(
         &self,
         name: impl AsRef<OsStr>,

@@ -1,5 +1,6 @@
-//! Reading what a program of somebody else writes: borrowed where possible, and forgiving, so that
-//! no change of a detail can make a whole message unreadable.
+//! Lenient JSON deserialization of messages from other vendors' programs. Strings are borrowed
+//! where possible, and a field of an unexpected type counts as absent, so that a changed detail
+//! never makes a whole message unreadable.
 
 use std::{borrow::Cow, fmt, ops::Deref};
 
@@ -10,7 +11,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// A string that borrows from the line unless it holds escapes. (`Option<Cow<str>>` would copy.)
+/// A string that borrows from the input line unless it contains escapes. (serde always copies into
+/// an `Option<Cow<str>>`.)
 #[derive(Clone, Debug)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
@@ -44,7 +46,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A field that is absent when it is not of the expected type.
+/// A field that is `None` when its value is not of the expected type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Soft<T>(pub(crate) Option<T>);
 
@@ -57,7 +59,7 @@ impl<T> Default for Soft<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Soft<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&'de RawValue>::deserialize(deserializer)?.get();
-        // So often that an error, which is a text, would be too much.
+        // `null` is frequent: skip it early, because building a serde error allocates a string.
         if raw == "null" {
             return Ok(Self(None));
         }
@@ -65,7 +67,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Soft<T> {
     }
 }
 
-/// JSON that was looked through already: a string without escapes need not be again.
+/// JSON that serde has already validated, so that a string without escapes is not scanned again.
 struct Valid<'de>(&'de str);
 
 impl<'de> Valid<'de> {
@@ -88,7 +90,7 @@ impl<'de> Deserializer<'de> for Valid<'de> {
         self.json().deserialize_any(visitor)
     }
 
-    /// What is null does not come here.
+    // `Lenient::deserialize` has already handled `null`.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         visitor.visit_some(self)
     }
@@ -116,7 +118,8 @@ impl<'de> Deserializer<'de> for Valid<'de> {
     }
 }
 
-/// A JSON string behind its first quote, and what follows it; `None` if it holds escapes.
+/// Splits JSON that follows an opening quote into the string and the rest after the closing quote.
+/// Returns `None` if the string contains escapes.
 pub(crate) fn string(json: &str) -> Option<(&str, &str)> {
     let (text, rest) = json.split_once('"')?;
     (!text.contains('\\')).then_some((text, rest))

@@ -1,14 +1,15 @@
-//! The agents we can drive, and the supervision of their processes.
+//! The executors (kinds of agents we can drive) and the supervision of their processes.
 //!
-//! - [`ALL`]: every kind of agent, in the order in which `executor: auto` looks for them.
-//! - [`host`]: what the binary hands to all of them.
+//! - [`EXECUTORS`]: every executor, in the order in which `executor: auto` tries them.
+//! - [`host`]: the services that the binary gives to every executor.
 //! - [`acp`]: any agent that speaks the Agent Client Protocol.
 //! - [`claude`]: Claude Code over its stream-json protocol.
 //! - [`codex`]: Codex through its app-server.
 //! - [`parrot`]: the built-in demo agent, for machines that have no other.
 //! - [`pool`]: processes started before they are needed.
-//! - [`process`]: children, from their start to the last of their descendants; `link`: the pipes of one that runs.
-//! - `turn_clocks`: what every turn waits for besides its agent's words.
+//! - [`process`]: child processes, from their start to the end of their last descendant.
+//! - `process_link`: the pipes of a running child process.
+//! - `turn_timers`: the timeouts of a turn: agents that do not stop, pipes that stay open.
 
 pub mod acp;
 pub mod claude;
@@ -30,28 +31,28 @@ use angelia_core::ports::Executor;
 
 pub use host::Host;
 
-/// One kind of agent, as the binary, `doctor` and the conformance suites find it.
+/// One executor, as the binary, `doctor` and the conformance suites look it up.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
-    /// The word used in configuration, URLs and records.
+    /// The executor's name in configuration, URLs and records.
     pub name: &'static str,
-    /// One line for people.
+    /// A one-line description for people.
     pub about: &'static str,
     pub model_ids: ModelIds,
     pub build: fn(Host) -> Arc<dyn Executor>,
 }
 
-/// The ids by which callers of the model APIs know an agent's models, besides `NAME/MODEL`.
+/// Model ids that the model APIs accept for this executor, besides `NAME/MODEL`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelIds {
-    /// How the vendor's own ids begin: these work as they are.
+    /// Prefixes of the vendor's own model ids, which are accepted unchanged.
     pub bare: &'static [&'static str],
-    /// Further words for the agent that acts on this machine, besides `NAME-agent`.
+    /// Further ids for agent mode, besides `NAME-agent`.
     pub agent_words: &'static [&'static str],
-    /// What lists of models show.
+    /// The models shown in lists of models (`GET /v1/models`, ACP).
     pub listed: &'static [&'static str],
 }
 
-/// Whoever adds an agent adds its `pub mod` above and its line here.
+/// Every executor. A new executor needs its `pub mod` above and its registration here.
 pub static ALL: &[Registration] =
     &[claude::REGISTRATION, codex::REGISTRATION, acp::REGISTRATION, parrot::REGISTRATION];

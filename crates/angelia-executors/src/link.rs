@@ -1,7 +1,8 @@
-//! The two pipes of a running program: lines in, lines out, neither ever waiting for the other.
+//! A running program and its stdin and stdout, as lines. Reading and writing never wait for each
+//! other.
 //!
-//! What is to be written waits in an outbox while reading goes on; so a prompt of any length
-//! cannot block a program that blocks on its own output.
+//! Outgoing lines are queued while reading continues. Otherwise a long prompt could deadlock with a
+//! program that blocks because nobody reads its output.
 
 use std::{io, time::Duration};
 
@@ -15,13 +16,13 @@ use tokio::{
 
 use crate::process::{Child, Ladder, terminate};
 
-/// How long the exit of a program may lag behind the end of its output.
+/// How long to wait for a program to exit after its output has ended.
 const EXIT_LAG: Duration = Duration::from_secs(1);
 
-/// Quoted of what it said last.
+/// The number of trailing stderr lines that an error message quotes.
 const QUOTED_LINES: usize = 5;
 
-/// A running program.
+/// A running program with its pipes.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) child: Child,
@@ -29,7 +30,7 @@ pub(crate) struct Link {
     pub(crate) output: Output,
 }
 
-/// Lines to the program.
+/// Bytes that are queued for the program's stdin.
 #[derive(Debug)]
 pub(crate) struct Input {
     pipe: Option<ChildStdin>,
@@ -37,7 +38,7 @@ pub(crate) struct Input {
     sent: usize,
 }
 
-/// Lines from the program.
+/// Lines from the program's stdout.
 #[derive(Debug)]
 pub(crate) struct Output {
     pipe: Option<ChildStdout>,
@@ -57,14 +58,15 @@ impl Link {
         self.input.pipe.is_some() && self.output.pipe.is_some() && self.child.try_exited().is_none()
     }
 
-    /// How it ended and what it said last, for people; for when its output has ended.
+    /// Describes for people how the program exited, with the end of its stderr. To be called after
+    /// the output has ended.
     pub(crate) async fn last_words(&mut self, redactor: &Redactor) -> String {
         let status = timeout(EXIT_LAG, self.child.exited()).await;
         let mut words = match status {
             Err(_) => "it closed its output".to_owned(),
             Ok(status) => status.to_string(),
         };
-        // Its last words may still be in the pipe.
+        // The last lines of stderr may still be in the pipe.
         let _held_open = timeout(EXIT_LAG, self.child.stderr_closed()).await;
         let stderr = self.child.stderr().tail(|text| redactor.redact(text));
         let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -75,7 +77,7 @@ impl Link {
         words
     }
 
-    /// Stops it with everything it started.
+    /// Stops the program and every process that it started.
     pub(crate) async fn close(mut self, grace: Duration) {
         self.child.stdin = self.input.pipe.take();
         self.child.stdout = self.output.pipe.take();
@@ -96,8 +98,8 @@ impl Input {
         self.pipe.is_some() && !self.bytes.is_empty()
     }
 
-    /// Writes a piece. Cancel-safe. A pipe that is closed is nobody's any more; the end of the
-    /// output will say so.
+    /// Writes some of the queued bytes. Cancel-safe. Errors are not reported: when the program has
+    /// closed its stdin, the end of its output will follow.
     pub(crate) async fn write(&mut self) {
         let Some(pipe) = &mut self.pipe else {
             return std::future::pending().await;
@@ -122,7 +124,7 @@ impl Input {
 }
 
 impl Output {
-    /// Reads what is there into the framer. `false`: it has ended. Cancel-safe.
+    /// Reads available bytes into the framer. Returns `false` at the end of output. Cancel-safe.
     pub(crate) async fn read(&mut self) -> bool {
         let Some(pipe) = &mut self.pipe else {
             return false;
@@ -135,7 +137,7 @@ impl Output {
         false
     }
 
-    /// Nothing more is wanted: somebody else may hold the pipe open for ever.
+    /// Stops reading, because another process may hold the pipe open forever.
     pub(crate) fn abandon(&mut self) {
         self.pipe = None;
     }

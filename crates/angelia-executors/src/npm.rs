@@ -1,5 +1,5 @@
-//! Programs that npm installs: behind a launcher, which is a script, lies the native program that it would
-//! start. One process less, and it starts faster.
+//! Programs installed by npm. Their launcher is a script that starts a native program; we start
+//! the native program directly, which saves a process and starts faster.
 
 use std::{
     collections::BTreeMap,
@@ -13,21 +13,21 @@ use angelia_core::model::{Failure, FailureKind, SessionSpec};
 
 use crate::host::Host;
 
-/// What is to be known of a program that may be installed so.
+/// A program that may be installed by npm.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// As people call it.
+    /// The product name, for messages.
     pub(crate) title: &'static str,
     pub(crate) command: &'static str,
-    /// The package that the launcher is in.
+    /// The npm package that contains the launcher.
     pub(crate) package: &'static str,
-    /// Where the native program can be, seen from that package; the best first.
+    /// Candidate paths of the native program, relative to the package, best first.
     pub(crate) places: fn() -> Vec<PathBuf>,
     pub(crate) how_to_install: &'static str,
 }
 
 impl Program {
-    /// The program of a specification: named by it, or found on the path of the child.
+    /// Returns the path of the program: `binary` of the specification, or `command` on `PATH`.
     pub(crate) fn locate(
         &self,
         host: &Host,
@@ -48,7 +48,8 @@ impl Program {
         Ok(self.native_behind(&path).unwrap_or(path))
     }
 
-    /// `None`: `path` does not lead to a script of the package, or nothing better is there.
+    /// Returns the native program behind the launcher at `path`. `None` if `path` does not lead to
+    /// a script of the package, or if the package has no native program.
     pub(crate) fn native_behind(&self, path: &Path) -> Option<PathBuf> {
         let real = path.canonicalize().ok()?;
         let mut folders = real.ancestors();
@@ -62,7 +63,7 @@ impl Program {
     }
 }
 
-/// An executable of this kind of system, and not a script.
+/// Reports whether the file is a native executable (ELF or Mach-O) and not a script.
 fn is_native(path: &Path) -> bool {
     let mut head = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));

@@ -1,4 +1,5 @@
-//! What a program says about itself, asked once and remembered until its file changes.
+//! A cache of facts about programs (such as their version), keyed by path and valid until the file
+//! changes.
 
 use std::{
     collections::HashMap,
@@ -18,7 +19,7 @@ impl<T> Default for OncePerFile<T> {
     }
 }
 
-/// What changes when a file is replaced.
+/// File metadata that changes when the file is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     changed: Option<SystemTime>,
@@ -33,13 +34,14 @@ impl Stamp {
 }
 
 impl<T> OncePerFile<T> {
-    /// What is known about the file, else what `ask` finds out; failures are not remembered.
+    /// Returns the cached value for `path`, or the result of `load`. Errors are not cached.
     pub(crate) async fn get<E>(
         &self,
         path: &Path,
         ask: impl Future<Output = Result<T, E>>,
     ) -> Result<Arc<T>, E> {
-        // Before asking: a file that is replaced meanwhile is asked again.
+        // Read the stamp before `load` runs: if the file is replaced meanwhile, the entry is stale
+        // and the next call loads again.
         let stamp = Stamp::of(path);
         if let Some(stamp) = stamp
             && let Some(known) = self.recall(path, stamp)

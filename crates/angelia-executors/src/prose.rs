@@ -1,11 +1,11 @@
-//! Cutting what agents say down to a line for people.
+//! Truncation of agents' text to short lines for people.
 
 use std::borrow::Cow;
 
-/// One line for people is cut here.
+/// The maximum length of a title, in characters.
 pub(crate) const TITLE: usize = 160;
 
-/// The first line that says something, with a sign where there is more.
+/// Returns the first non-empty line, with ` …` appended if anything was left out.
 pub(crate) fn first_line(text: &str) -> Option<Cow<'_, str>> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next()?;
@@ -16,7 +16,7 @@ pub(crate) fn first_line(text: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// At most so many characters, with a sign where there were more.
+/// Returns at most `limit` characters, with ` …` appended if anything was left out.
 pub(crate) fn cut(text: &str, limit: usize) -> Cow<'_, str> {
     match text.char_indices().nth(limit) {
         Some((at, _)) => format!("{} …", &text[..at]).into(),

@@ -1,5 +1,5 @@
-//! What every turn waits for besides the words of its agent: that it stops when it is told to, and
-//! that the output of a program that has exited comes to its end.
+//! The timers of a turn: one for an agent that does not stop when it is asked to, and one for the
+//! output of a program that has exited but whose pipe stays open.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use tokio::time::Instant;
 
 use crate::link::Link;
 
-/// Whoever is told to stop does so in milliseconds; whoever takes longer is stuck.
+/// How long an agent may take to stop. A healthy agent takes milliseconds; a slower one is stuck.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// How often a silent program is looked after: its output may outlive it.
+/// How often to check whether a silent program has exited: its output may stay open after that.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long output may stay open after the exit: somebody else may hold the pipe.
+/// How long to read output after the exit: another process may hold the pipe open.
 const LEAK: Duration = Duration::from_millis(500);
 
-/// The clocks of one turn.
+/// The timers of one turn.
 #[derive(Debug)]
 pub(crate) struct TurnClocks {
     again_every: Duration,
-    /// Told to stop; give up then.
+    /// Set when the agent was asked to stop: when to give up on it.
     give_up: Option<Instant>,
-    /// Tell it again then.
+    /// When to ask the agent to stop again.
     again: Option<Instant>,
-    /// The program has exited; its output is waited for until then.
+    /// Set when the program has exited: until when to read its output.
     leak: Option<Instant>,
 }
 
-/// What is to be done about an agent that was told to stop and has not.
+/// The next step for an agent that was asked to stop and has not stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     TellAgain,
@@ -37,8 +37,8 @@ pub(crate) enum Due {
 }
 
 impl TurnClocks {
-    /// `again_every`: a stop that arrives before the agent has taken the prompt up finds nothing to
-    /// stop, and is repeated.
+    /// `repeat_interval` is how often a stop is repeated: a stop that arrives before the agent has
+    /// started on the prompt has no effect.
     pub(crate) fn new(again_every: Duration) -> Self {
         Self { again_every, give_up: None, again: None, leak: None }
     }
@@ -49,7 +49,7 @@ impl TurnClocks {
         self.again = Some(now + self.again_every);
     }
 
-    /// When to look at them next.
+    /// Returns the time of the next check: the earliest timer, or the next exit check.
     pub(crate) fn next(&self) -> Instant {
         [self.give_up, self.again, self.leak]
             .into_iter()
@@ -69,11 +69,11 @@ impl TurnClocks {
         None
     }
 
-    /// Ends the output of a program that has exited, if nothing else does.
+    /// Closes the output of an exited program once the drain limit has passed.
     pub(crate) fn look_after(&mut self, link: &mut Link) {
         let now = Instant::now();
         if has_rung(self.leak, now) {
-            // Whoever holds the pipe now has nothing to say to us.
+            // A surviving descendant holds the pipe; its output is not the agent's.
             self.leak = None;
             link.output.abandon();
         } else if self.leak.is_none() && link.child.try_exited().is_some() {
@@ -86,7 +86,7 @@ pub(crate) fn has_rung(clock: Option<Instant>, now: Instant) -> bool {
     clock.is_some_and(|at| at <= now)
 }
 
-/// The end of a turn that was told to stop.
+/// Returns the end of a turn that was interrupted.
 pub(crate) fn interrupted(reason: &str) -> Ended {
     Ended { status: Status::Interrupted, text: None, reason: reason.into() }
 }

@@ -1,5 +1,5 @@
-//! The agent's turn loop and the probe on programs that misbehave in ways the real one rarely
-//! does: an instant stand-in of the testkit, and a few lines of shell.
+//! The agent's turn loop and the probe on programs that misbehave in ways the real program rarely
+//! does: the testkit's fake CLI, and small shell scripts.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
@@ -29,7 +29,7 @@ fn fake() -> Lab {
     Lab::new(&RealClaude { version: "2.1.325", path: programs::fake_cli().unwrap() })
 }
 
-/// A lab whose program is a shell script.
+/// A test setup whose agent program is a shell script.
 fn script(body: &str) -> Lab {
     let mut lab = fake();
     let path = lab.place.root().join("claude");
@@ -67,7 +67,7 @@ async fn many_turns_on_one_process() {
 
 #[tokio::test]
 async fn a_long_prompt_and_a_flood_do_not_wait_for_each_other() {
-    // It says a megabyte before it reads the message, which is larger than any pipe.
+    // The program writes a megabyte before it reads the message, which exceeds any pipe buffer.
     let lab = script(&format!(
         r#"{GREETING}
         yes '{{"type":"keep_alive","filler":"0123456789"}}' | head -c 1000000; echo
@@ -184,7 +184,7 @@ async fn versions_are_asked_before_flags_are_used() {
     assert!(failure.to_string().contains("too old"), "{failure}");
     assert!(failure.hint.unwrap().contains("update"));
 
-    // One that does not say which it is shows its options; only those are used.
+    // A program that does not report its version shows its options; only those are used.
     let options = "--model --setting-sources --strict-mcp-config";
     let lab = script(&format!(
         r#"[ "$1" = --version ] && {{ echo 'a nightly build'; exit; }}
@@ -256,8 +256,8 @@ async fn prompts_and_secrets_are_not_on_the_command_line() {
     assert!(lines.contains("WORDS-OF-THE-PROMPT") && lines.contains("WORDS-OF-THE-TURN"));
 }
 
-/// Our own share of a hot turn; the goals are measured by the benchmarks, this guards against
-/// something going badly wrong.
+/// Measures our own share of a hot turn. The benchmarks measure the goals; this test only guards
+/// against large regressions.
 #[tokio::test]
 async fn a_hot_turn_costs_little() {
     let lab = fake();

@@ -175,7 +175,7 @@ async fn a_silent_process_is_gone_after_close() {
             began.notify_one();
         }
     });
-    // The turn is given up in the middle, as by an engine that is told to stop.
+    // The turn is dropped in the middle, as by an engine that shuts down.
     tokio::select! {
         heard = hang => assert_eq!(heard.ended.status, Status::Interrupted, "it should hang"),
         () = silent.notified() => {}

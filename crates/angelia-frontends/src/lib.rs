@@ -1,16 +1,16 @@
-//! The ways in: everything that turns what somebody outside says into turns of the engine, and
-//! events of the engine into what they can read.
+//! The frontends: each one turns requests from outside into turns of the engine, and events of the
+//! engine into the format that its clients read.
 //!
 //! - [`acp`]: an agent for editors that speak the Agent Client Protocol, over stdio.
 //! - [`bridge`]: JSONL over stdin and stdout, for host applications.
-//! - [`bus`]: the bus's socket, in the form that the clients of hermes-bus speak.
-//! - [`bus_context`]: messages that become turns.
-//! - [`bus_rules`]: what is done about messages that have arrived.
-//! - [`chat`]: channels, where people read what agents say.
-//! - [`event_json`]: an event as the outside sees it, one JSON object.
+//! - [`bus`]: the bus socket, with the protocol that hermes-bus clients speak.
+//! - [`bus_context`]: runs turns for bus messages.
+//! - [`bus_rules`]: applies `bus-rules.yaml` to messages that have arrived.
+//! - [`chat`]: delivers texts to channels, where people read them.
+//! - [`event_json`]: the public JSON form of an event.
 //! - [`http`]: `/api` and `/healthz`, over TCP and over the Unix socket of the home.
 //! - [`mcp`]: tools for agents and other MCP clients.
-//! - [`socket`]: who is at the other end of a Unix socket.
+//! - [`socket`]: identifies the process at the other end of a Unix socket.
 //! - [`stdio`]: lines over stdin and stdout.
 
 pub mod acp;

@@ -1,4 +1,4 @@
-//! Events as the outside sees them: golden bytes of every kind, and the way back.
+//! The public JSON form of events: golden bytes of every kind, and decoding them again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{sync::Arc, time::Duration};
@@ -76,7 +76,7 @@ fn tool_call(class: ToolClass, parent: Option<ToolId>) -> EventKind {
         id: ToolId::new("toolu_1"),
         name: "shell".into(),
         class,
-        // Kept as it is: order, spacing, escapes, numbers.
+        // Raw JSON is kept unchanged: order, spacing, escapes, numbers.
         input: raw(r#"{ "z":1.0, "a":"é\u0041\/", "big":12345678901234567890123 }"#),
         title: "rm -rf build".into(),
         parent,

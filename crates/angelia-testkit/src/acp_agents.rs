@@ -1,5 +1,6 @@
-//! The real ACP agents, as `cargo xtask setup` installs them, and what each needs to talk to nobody
-//! but a model on loopback. A test that needs one fails when it is missing; it is never skipped.
+//! The real ACP agents, as `cargo xtask setup` installs them, and the settings each one needs to
+//! talk only to a model on loopback. A test that needs one fails when it is missing; it is never
+//! skipped.
 
 use std::path::PathBuf;
 
@@ -15,11 +16,11 @@ use crate::{
 #[error("{0} is not installed; run `cargo xtask setup`")]
 pub struct NotInstalled(PathBuf);
 
-/// How an agent is started for a test.
+/// The command and environment that start an agent in a test.
 #[derive(Clone, Debug)]
 pub struct AcpAgent {
     pub command: Vec<String>,
-    /// Variables besides those of the isolated place.
+    /// Variables in addition to those of the [`IsolatedHome`].
     pub env: Vec<(String, String)>,
 }
 
@@ -34,7 +35,8 @@ impl AcpAgent {
         Self { command, env: env.collect() }
     }
 
-    /// `claude-agent-acp`, with the Claude Code of its own, against the Messages API at this address.
+    /// Returns `claude-agent-acp` with its bundled Claude Code, against the Messages API at
+    /// `base_url`.
     pub fn claude(place: &Isolated, base_url: &str) -> Result<Self, NotInstalled> {
         let script = installed("@agentclientprotocol/claude-agent-acp/dist/index.js")?;
         let variables = RealClaude::variables(place, base_url);
@@ -44,7 +46,7 @@ impl AcpAgent {
         })
     }
 
-    /// The same, with a dummy key.
+    /// Like [`Self::claude`], with a dummy API key.
     pub fn claude_with_key(place: &Isolated, base_url: &str) -> Result<Self, NotInstalled> {
         let mut agent = Self::claude(place, base_url)?;
         agent.env.push(("ANTHROPIC_API_KEY".to_owned(), CLAUDE_KEY.to_owned()));
@@ -53,8 +55,8 @@ impl AcpAgent {
 }
 
 impl AcpAgent {
-    /// Gemini CLI with a dummy key, against the Gemini API at this address. It is told its model,
-    /// because it would ask another one which to take.
+    /// Returns Gemini CLI with a dummy key, against the Gemini API at `base_url`. The model is
+    /// named explicitly, because otherwise Gemini CLI asks another model which one to use.
     pub fn gemini(base_url: &str) -> Result<Self, NotInstalled> {
         let mut agent = Self::gemini_without_key()?;
         for (name, value) in [("GEMINI_API_KEY", "dummy"), ("GOOGLE_GEMINI_BASE_URL", base_url)] {
@@ -63,7 +65,8 @@ impl AcpAgent {
         Ok(agent)
     }
 
-    /// The same with nothing to log in with. An address alone would do as a login.
+    /// Like [`Self::gemini`], but not logged in. The address is left out too: Gemini CLI accepts an
+    /// address alone as a login.
     pub fn gemini_without_key() -> Result<Self, NotInstalled> {
         let script = installed("@google/gemini-cli/bundle/gemini.js")?;
         let arguments = ["--acp", "-m", "gemini-2.5-flash"];
@@ -73,7 +76,7 @@ impl AcpAgent {
         Ok(Self::new(command, &env))
     }
 
-    /// `OpenCode`, with a provider of this address that speaks the Messages dialect.
+    /// Returns `OpenCode` with a provider at `base_url` that speaks the Messages dialect.
     pub fn opencode(base_url: &str) -> Result<Self, NotInstalled> {
         let program = installed("opencode-1.18.33-linux-x64/bin/opencode")?;
         let config = json!({

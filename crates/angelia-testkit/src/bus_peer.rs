@@ -1,4 +1,4 @@
-//! A client of the bus that speaks frames and nothing else, for tests of the daemon.
+//! A bus client that sends and receives raw frames, for tests of the daemon.
 
 #![expect(clippy::panic, reason = "a check fails by panicking")]
 
@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Generous: the machine may be busy with other things.
+/// Generous, because the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One connection.
@@ -26,12 +26,12 @@ impl BusPeer {
     pub async fn connect(socket: &Path) -> io::Result<Self> {
         Ok(Self {
             stream: UnixStream::connect(socket).await?,
-            // More than anybody may send us.
+            // Larger than any frame the daemon may send.
             frames: Frames::new(11 * 1024 * 1024),
         })
     }
 
-    /// Waits until a daemon is there.
+    /// Connects, retrying until a daemon listens on the socket.
     pub async fn connect_soon(socket: &Path) -> Self {
         let connected = timeout(PATIENCE, async {
             loop {
@@ -55,7 +55,7 @@ impl BusPeer {
         self.stream.write_all(bytes).await
     }
 
-    /// The next frame; `None` when the daemon has closed the connection.
+    /// Reads the next frame; `None` when the daemon has closed the connection.
     pub async fn next(&mut self) -> io::Result<Option<Value>> {
         loop {
             if let Some(frame) = self.frames.next() {
@@ -70,7 +70,7 @@ impl BusPeer {
         }
     }
 
-    /// The next frame, which must come.
+    /// Reads the next frame; panics when none arrives.
     pub async fn hear(&mut self) -> Value {
         match timeout(PATIENCE, self.next()).await {
             Ok(Ok(Some(frame))) => frame,
@@ -78,7 +78,7 @@ impl BusPeer {
         }
     }
 
-    /// The next frame of this type; others are passed over.
+    /// Reads the next frame of this type and skips all others.
     pub async fn hear_of(&mut self, kind: &str) -> Value {
         loop {
             let frame = self.hear().await;
@@ -88,7 +88,7 @@ impl BusPeer {
         }
     }
 
-    /// Sends, and hears the answer.
+    /// Sends a frame and returns the next one that arrives.
     pub async fn ask(&mut self, frame: Value) -> Value {
         if let Err(error) = self.send(&frame).await {
             panic!("{frame}: {error}");
@@ -96,7 +96,7 @@ impl BusPeer {
         self.hear().await
     }
 
-    /// The daemon closes the connection, in order or not.
+    /// Asserts that the daemon closes the connection, cleanly or with an error.
     pub async fn is_closed(&mut self) {
         match timeout(PATIENCE, self.next()).await {
             Ok(Ok(None) | Err(_)) => {}
@@ -104,7 +104,7 @@ impl BusPeer {
         }
     }
 
-    /// Nothing comes now.
+    /// Asserts that no frame arrives for 100 ms.
     pub async fn hears_nothing(&mut self) {
         if let Ok(heard) = timeout(Duration::from_millis(100), self.next()).await {
             panic!("it should hear nothing: {heard:?}");
@@ -112,7 +112,7 @@ impl BusPeer {
     }
 }
 
-/// Frames as Python writes them: a blank after each colon and comma.
+/// Encodes frames with Python's JSON spacing: a blank after each colon and comma.
 pub fn encoded<'a>(frames: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for value in frames {

@@ -1,4 +1,5 @@
-//! An open agent, and turns run on it by hand: for tests of one executor, which know what to expect.
+//! Opens an agent of an executor directly and runs turns on it, without the engine: for the tests
+//! of one particular executor.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -23,10 +24,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Nothing in a test takes longer, also on a busy machine.
+/// Upper limit for any single step of a test, with room for a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(50);
 
-/// Waits for a condition of the outside world.
+/// Polls until a condition outside the test's control holds; panics after [`DEADLINE`].
 pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + DEADLINE;
     while !holds() {
@@ -35,7 +36,7 @@ pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// An open agent.
+/// An open agent with the session id it was opened for.
 pub struct Session {
     id: SessionId,
     pub agent: Box<dyn Agent>,
@@ -43,7 +44,7 @@ pub struct Session {
 
 type Watch = Box<dyn FnMut(&Emitted, &Hands) + Send>;
 
-/// What a watcher of a turn can do to it.
+/// Lets the watcher of a running turn decide approvals, send other controls, and cancel the turn.
 #[derive(Clone, Debug)]
 pub struct Hands {
     pub control: mpsc::Sender<TurnControl>,
@@ -118,6 +119,7 @@ impl Session {
                 }
             }
         };
+        // `run` owns the sender in `io`, so `listen` ends when the agent is done with the turn.
         let both = async { tokio::join!(self.agent.run(&turn, io), listen) };
         let Ok((ended, ())) = timeout(DEADLINE, both).await else {
             let emitted = emitted.lock().unwrap();
@@ -131,7 +133,7 @@ impl Session {
     }
 }
 
-/// Everything that came out of a turn.
+/// Everything an agent emitted during a turn, and how the turn ended.
 #[derive(Debug)]
 pub struct Heard {
     pub emitted: Vec<Emitted>,
@@ -146,7 +148,7 @@ impl Heard {
         })
     }
 
-    /// The text of a turn that completed.
+    /// Returns the answer; panics unless the turn completed.
     pub fn text(&self) -> &str {
         assert_eq!(self.ended.status, Status::Completed, "{self:#?}");
         self.ended.text.as_deref().unwrap()

@@ -1,4 +1,4 @@
-//! The time of this machine, for tests that need no other.
+//! A clock that shows this machine's time, for tests that do not control time.
 
 use angelia_core::ports::Clock;
 use jiff::Timestamp;

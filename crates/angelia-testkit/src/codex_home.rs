@@ -1,4 +1,4 @@
-//! A private `CODEX_HOME` whose model is the scripted one.
+//! A private `CODEX_HOME` that uses the scripted model server.
 
 use std::{
     fs, io,
@@ -9,22 +9,22 @@ use serde_json::json;
 
 use crate::real;
 
-/// The variable that holds the key of the scripted model, where one is needed.
+/// The environment variable that holds the scripted model's API key, where one is needed.
 pub const KEY: &str = "SCRIPTED_MODEL_KEY";
 
-/// A model of the program's own catalogue that has ordinary tools.
+/// A model of Codex's own catalogue that has ordinary tools.
 pub const MODEL: &str = "gpt-5.5";
 
-/// Whom the model wants to know.
+/// The login that Codex must have for the scripted provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Login {
-    /// Whoever sends [`KEY`].
+    /// The API key in [`KEY_VARIABLE`].
     Key,
-    /// Whoever has logged in with `codex login`; nobody has.
+    /// An account from `codex login`; no test is logged in this way.
     Account,
 }
 
-/// Makes the folder; `more` is added to its config.toml.
+/// Creates the folder and its config.toml, with `more` appended to it.
 pub fn make(folder: PathBuf, base_url: &str, login: Login, more: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     let login = match login {
@@ -48,7 +48,8 @@ pub fn make(folder: PathBuf, base_url: &str, login: Login, more: &str) -> io::Re
     Ok(folder)
 }
 
-/// Gives [`MODEL`] room for more than any test says, by a catalogue that has nothing else.
+/// Gives [`MODEL`] a context window larger than any test needs, by replacing the catalogue with one
+/// that contains only this model.
 pub fn widen(folder: &Path) -> io::Result<()> {
     let model = json!({
         "slug": MODEL, "display_name": "Scripted", "description": "", "priority": 1,
@@ -68,7 +69,7 @@ pub fn widen(folder: &Path) -> io::Result<()> {
     fs::write(config, first + &rest)
 }
 
-/// Is there a record of this conversation?
+/// Reports whether Codex has a record of this thread on disk.
 pub fn has_record(folder: &Path, thread: &str) -> bool {
     real::has_name(&folder.join("sessions"), thread)
 }

@@ -1,4 +1,4 @@
-//! A place of its own for a child process: private home, working folder, and environment.
+//! A private home, working folder and environment for a child process.
 
 use std::{
     ffi::OsString,
@@ -10,7 +10,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// A temporary home; removed on drop.
+/// A temporary home with its working, temporary and runtime folders; removed on drop.
 #[derive(Debug)]
 pub struct Isolated {
     root: TempDir,
@@ -25,12 +25,12 @@ impl Isolated {
         Ok(Self { root })
     }
 
-    /// What `HOME` is set to.
+    /// Returns the folder that `HOME` points to.
     pub fn home(&self) -> PathBuf {
         self.root.path().join("home")
     }
 
-    /// An empty folder to start programs in.
+    /// Returns an empty folder to start programs in.
     pub fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
@@ -39,8 +39,8 @@ impl Isolated {
         self.root.path()
     }
 
-    /// The whole environment of a child, for a process started with a cleared one: only what finds
-    /// programs and keeps every file inside this place.
+    /// Returns a child's whole environment, for a process that is started with a cleared one. It
+    /// holds only `PATH`, the language, and the variables that keep every file inside this home.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut environment = vec![
             ("HOME".into(), self.home().into()),
@@ -52,7 +52,8 @@ impl Isolated {
         environment
     }
 
-    /// The same for an agent that talks to the model server at `base_url` with a dummy key.
+    /// Like [`Self::environment`], for an agent that uses the model server at `base_url` with a
+    /// dummy key.
     pub fn agent_environment(&self, base_url: &str) -> Vec<(OsString, OsString)> {
         let mut environment = self.environment();
         environment.extend(
@@ -69,7 +70,7 @@ impl Isolated {
         environment
     }
 
-    /// As [`Self::agent_environment`], logged in by a dummy subscription token instead of a key.
+    /// Like [`Self::agent_environment`], but with a dummy subscription token instead of an API key.
     pub fn subscription_environment(&self, base_url: &str) -> Vec<(OsString, OsString)> {
         let mut environment = self.agent_environment(base_url);
         environment.retain(|(name, _)| name != "ANTHROPIC_API_KEY");
@@ -80,7 +81,8 @@ impl Isolated {
 }
 
 impl Drop for Isolated {
-    /// A child that was just killed may still be writing, which makes a removal fail half-way.
+    /// Retries the removal: a child that was just killed may still be writing, which makes it fail
+    /// half-way.
     fn drop(&mut self) {
         for _ in 0..50 {
             match std::fs::remove_dir_all(self.root.path()) {

@@ -1,5 +1,5 @@
-//! What the tests and benchmarks of every crate share: a scripted model server, the real agent
-//! programs in an isolated environment, and small fake ones. A dev-dependency only.
+//! Shared support for the tests and benchmarks of every crate: a scripted model server, the real
+//! agent programs in an isolated environment, and small fake ones. A dev-dependency only.
 
 pub mod acp_agents;
 pub mod bus_peer;

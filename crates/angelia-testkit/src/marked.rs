@@ -1,10 +1,10 @@
-//! Processes that carry an agent's mark, as `/proc` tells it.
+//! Finds the processes that carry an agent's mark (an environment variable) by reading `/proc`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 const VARIABLE: &str = "ANGELIA_AGENT";
 
-/// Every living process whose mark begins so: `<home id>:<owner id>:`.
+/// Returns every living process whose mark starts with `mark`: `<home id>:<owner id>:`.
 pub fn processes(mark: &str) -> BTreeSet<i32> {
     let mark = format!("{VARIABLE}={mark}");
     let table = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -17,7 +17,8 @@ pub fn processes(mark: &str) -> BTreeSet<i32> {
     .collect()
 }
 
-/// Those of them that we have started, not one of them.
+/// Returns those marked processes that this process has started itself, without the processes
+/// that the agents have started.
 pub fn agents(mark: &str) -> BTreeSet<i32> {
     let ours = std::process::id().to_string();
     let mut pids = processes(mark);
@@ -29,10 +30,10 @@ pub(crate) fn parent(pid: i32) -> Option<String> {
     stat(&Path::new("/proc").join(pid.to_string()), 1)
 }
 
-/// A field of `stat`, counted from the state.
+/// Returns a field of a process's or thread's `stat` file; field 0 is the state.
 pub(crate) fn stat(folder: &Path, field: usize) -> Option<String> {
     let stat = fs::read_to_string(folder.join("stat")).ok()?;
-    // The name before it may contain anything, also spaces and brackets.
+    // The program's name before the state may contain anything, also spaces and brackets.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(field).map(str::to_owned)
 }

@@ -1,8 +1,8 @@
-//! Finds this crate's own programs (`fake-agent`, `fake-cli`, `model-server`) for the tests of
-//! other crates, and builds them when they are missing or older than their source.
+//! Finds this crate's own programs (`fake-agent`, `fake-cli`, `acp-fake`, `model-server`) for the
+//! tests of other crates, and builds them when they are missing or older than their source.
 //!
-//! Cargo builds a package's programs only for that package's own tests, so a test elsewhere cannot
-//! rely on them.
+//! Cargo builds a package's programs only for that package's own tests, so a test in another crate
+//! cannot rely on them being built.
 
 use std::{
     io,
@@ -21,28 +21,28 @@ pub enum NoProgram {
     Build { program: &'static str },
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub fn workspace() -> PathBuf {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     crate_folder.ancestors().nth(2).unwrap_or(crate_folder).to_owned()
 }
 
-/// A misbehaving child process, steered by its arguments.
+/// Returns a child process that misbehaves as its arguments tell it to.
 pub fn fake_agent() -> Result<PathBuf, NoProgram> {
     find("fake-agent", &["src/bin/fake-agent"])
 }
 
-/// An instant stand-in for the Claude Code CLI.
+/// Returns the instant stand-in for the Claude Code CLI.
 pub fn fake_cli() -> Result<PathBuf, NoProgram> {
     find("fake-cli", &["src/bin/fake-cli"])
 }
 
-/// An ACP agent that does what its prompts say.
+/// Returns an ACP agent that does what its prompts say.
 pub fn acp_fake() -> Result<PathBuf, NoProgram> {
     find("acp-fake", &["src/bin/acp-fake.rs"])
 }
 
-/// The scripted model server as a process.
+/// Returns the scripted model server as a program.
 pub fn model_server() -> Result<PathBuf, NoProgram> {
     find("model-server", &["src/bin/model-server.rs", "src/model_server"])
 }

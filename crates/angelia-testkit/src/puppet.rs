@@ -1,5 +1,5 @@
-//! An executor whose agents do exactly what the test says, when it says so: for tests of the
-//! engine, where the order of things is the point.
+//! An executor whose agents are controlled step by step from the test. Engine tests use it to fix
+//! the exact order in which things happen.
 #![expect(clippy::expect_used, clippy::panic, reason = "a test double fails by panicking")]
 
 use std::{
@@ -19,7 +19,7 @@ use angelia_core::{
 };
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-/// The executor; the test keeps the [`Strings`].
+/// The executor. The test controls its agents through the [`ExecutorControl`].
 #[derive(Debug)]
 pub struct Puppet {
     runs: mpsc::Sender<Run>,
@@ -32,21 +32,21 @@ struct Counts {
     closed: AtomicUsize,
 }
 
-/// What the test pulls.
+/// The test's end of a [`ManualExecutor`]: receives the turns its agents are asked to run.
 #[derive(Debug)]
 pub struct Strings {
     runs: Mutex<mpsc::Receiver<Run>>,
     counts: Arc<Counts>,
 }
 
-/// One turn that an agent has been asked to run.
+/// A turn that an agent has been asked to run, and that the test now plays.
 #[derive(Debug)]
 pub struct Run {
     pub turn: Turn,
     pub io: TurnIo,
-    /// How the agent was opened.
+    /// The specification the agent was opened with.
     pub spec: SessionSpec,
-    /// The agent's own conversation that was continued.
+    /// The agent's native session, when the agent was opened to resume one.
     pub resumed: Option<NativeSessionId>,
     end: oneshot::Sender<Script>,
 }
@@ -68,12 +68,12 @@ impl Puppet {
 }
 
 impl Strings {
-    /// The next turn that any agent is asked to run.
+    /// Waits for the next turn that any agent is asked to run.
     pub async fn next_run(&self) -> Run {
         self.runs.lock().await.recv().await.expect("the puppet lives")
     }
 
-    /// A turn that an agent is asked to run already.
+    /// Returns a turn that an agent has already been asked to run, without waiting.
     pub fn try_next_run(&self) -> Option<Run> {
         self.runs.try_lock().ok()?.try_recv().ok()
     }
@@ -104,7 +104,7 @@ impl Run {
         self.emit(vec![Emitted::Event(EventKind::Started(started))]).await;
     }
 
-    /// Says something: a delta and its whole block.
+    /// Emits an answer text as one delta and its complete block.
     pub async fn say(&self, block: u32, text: &str) {
         let channel = TextChannel::Answer;
         let text: Arc<str> = text.into();
@@ -115,7 +115,7 @@ impl Run {
         .await;
     }
 
-    /// The engine no longer waits for its end.
+    /// Reports whether the engine has stopped waiting for this turn to end.
     pub fn is_given_up(&self) -> bool {
         self.end.is_closed()
     }
@@ -132,12 +132,12 @@ impl Run {
         let _given_up = self.end.send(Script::End(ended));
     }
 
-    /// Ends the turn and leaves an agent that cannot take another one.
+    /// Ends the turn and makes the agent unusable for another one.
     pub fn retire(self, ended: Ended) {
         let _given_up = self.end.send(Script::Retire(ended));
     }
 
-    /// Makes the agent's driver panic in the middle of the turn.
+    /// Makes the agent's `run` panic in the middle of the turn.
     pub fn panic(self) {
         let _given_up = self.end.send(Script::Panic);
     }
@@ -230,7 +230,7 @@ impl Agent for PuppetAgent {
                     ended
                 }
                 Ok(Script::Panic) => panic!("as the test asked"),
-                // The test dropped the run: an agent that never answers.
+                // The test dropped the turn without ending it: play an agent that never answers.
                 Err(_) => std::future::pending().await,
             }
         })

@@ -14,7 +14,7 @@ pub struct RealClaude {
     pub path: PathBuf,
 }
 
-/// The key with which Claude Code is logged in.
+/// The dummy API key that Claude Code uses as its login.
 pub const CLAUDE_KEY: &str = "sk-ant-dummy-key-of-the-tests";
 
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ impl RealClaude {
     pub const OLDEST: &str = "2.1.197";
     pub const NEWEST: &str = "2.1.325";
 
-    /// The oldest and the newest version we support.
+    /// Returns the oldest and the newest supported version.
     pub fn all() -> Result<[Self; 2], NotInstalled> {
         Ok([Self::oldest()?, Self::newest()?])
     }
@@ -52,13 +52,13 @@ impl RealClaude {
         Ok(Self { version, path })
     }
 
-    /// The arguments of every run over stdin and stdout.
+    /// Returns the arguments that make it speak stream-json over stdin and stdout.
     pub fn stream_arguments() -> Vec<&'static str> {
         let base = "-p --input-format stream-json --output-format stream-json --verbose";
         base.split(' ').collect()
     }
 
-    /// The variables that make it talk to nobody but the model at this address.
+    /// Returns the variables that make it talk only to the model at `base_url`.
     pub fn variables(place: &Isolated, base_url: &str) -> [(&'static str, String); 7] {
         let runtime = place.root().join("run").to_string_lossy().into_owned();
         [
@@ -72,7 +72,7 @@ impl RealClaude {
         ]
     }
 
-    /// A session in this place, logged in with [`CLAUDE_KEY`].
+    /// Returns the specification of a session in this home, logged in with [`CLAUDE_KEY`].
     pub fn spec(&self, place: &Isolated, base_url: &str) -> SessionSpec {
         let mut spec = self.spec_without_login(place, base_url);
         spec.env.insert("ANTHROPIC_API_KEY".into(), CLAUDE_KEY.into());
@@ -89,7 +89,7 @@ impl RealClaude {
         spec
     }
 
-    /// Has it a record of this conversation?
+    /// Reports whether Claude Code has a transcript of this conversation on disk.
     pub fn has_record(place: &Isolated, conversation: &str) -> bool {
         has_name(&place.home().join(".claude/projects"), conversation)
     }
@@ -127,7 +127,7 @@ fn installed(
     if path.is_file() { Ok(path) } else { Err(NotInstalled { program, version, path }) }
 }
 
-/// A file or folder below whose name contains the text.
+/// Reports whether a file or folder anywhere below `folder` has `text` in its name.
 pub(crate) fn has_name(folder: &Path, text: &str) -> bool {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     entries.into_iter().any(|entry| {
@@ -135,7 +135,7 @@ pub(crate) fn has_name(folder: &Path, text: &str) -> bool {
     })
 }
 
-/// The ending of the vendor's platform packages.
+/// Returns the suffix of the vendor's platform-specific npm packages.
 fn platform() -> String {
     let system = if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS };
     let processor = match std::env::consts::ARCH {

@@ -1,5 +1,5 @@
-//! Drives an agent program over its JSON-lines pipes by hand, without any of our own crates: the
-//! measure our executors are compared with, and the proof that the fakes behave.
+//! Drives an agent program over its JSON-lines pipes directly, without any of our own crates.
+//! Benchmarks use it as the baseline for our executors; tests use it to check the fake programs.
 
 use std::{ffi::OsStr, ffi::OsString, io, path::Path, process::Stdio, time::Duration};
 
@@ -71,7 +71,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A user message with an id of its own.
+    /// Sends a user message with a fresh id and returns that id.
     pub async fn prompt(&mut self, text: &str) -> Result<uuid::Uuid, DriveError> {
         let id = uuid::Uuid::new_v4();
         self.send(&json!({"type": "user", "message": {"role": "user", "content": text},
@@ -80,19 +80,19 @@ impl Driver {
         Ok(id)
     }
 
-    /// A control request; its answer has the same `request_id`.
+    /// Sends a control request; the program's answer carries the same `request_id`.
     pub async fn control(&mut self, id: &str, request: Value) -> Result<(), DriveError> {
         self.send(&json!({"type": "control_request", "request_id": id, "request": request})).await
     }
 
-    /// Answers a control request of the program.
+    /// Answers a control request that the program sent.
     pub async fn answer(&mut self, id: &Value, response: Value) -> Result<(), DriveError> {
         self.send(&json!({"type": "control_response",
             "response": {"subtype": "success", "request_id": id, "response": response}}))
             .await
     }
 
-    /// The next line.
+    /// Reads the next line. At the end of the output, the error holds the program's stderr.
     pub async fn next(&mut self) -> Result<Value, DriveError> {
         self.line.clear();
         if self.output.read_line(&mut self.line).await? == 0 {
@@ -103,7 +103,7 @@ impl Driver {
         serde_json::from_str(&self.line).map_err(|_| DriveError::NotJson(self.line.clone()))
     }
 
-    /// Every line up to and with the first one that fits.
+    /// Returns every line up to and including the first one that `fits`.
     pub async fn until(
         &mut self,
         within: Duration,
@@ -131,12 +131,12 @@ impl Driver {
         }
     }
 
-    /// Every line up to and with the turn's `result`.
+    /// Returns every line up to and including the turn's `result`.
     pub async fn result(&mut self, within: Duration) -> Result<Vec<Value>, DriveError> {
         self.until(within, |line| line["type"] == "result").await
     }
 
-    /// Closes stdin and waits for the end; the exit code, if it has one.
+    /// Closes stdin, waits for the program to exit, and returns its exit code, if it has one.
     pub async fn close(mut self) -> Result<Option<i32>, DriveError> {
         self.input = None;
         let mut rest = Vec::new();

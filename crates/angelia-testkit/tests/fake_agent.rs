@@ -1,4 +1,4 @@
-//! The misbehaving child does what its verbs say; supervision tests rely on each of them.
+//! The fake agent does what its verbs say; the supervision tests rely on each verb.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -108,7 +108,7 @@ fn a_grandchild_in_its_own_session_holds_the_pipe() {
     assert_eq!(rustix::process::getsid(Some(grandchild)).unwrap(), grandchild);
     test_kill_process(grandchild).unwrap();
     kill_process(grandchild, Signal::KILL).unwrap();
-    // Only now does the pipe end.
+    // The pipe ends only now.
     let mut rest = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty());

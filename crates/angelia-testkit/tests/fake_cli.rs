@@ -1,4 +1,4 @@
-//! The instant fake CLI: its turns, and that its lines have the shape of the real ones.
+//! The fake CLI: its turns, and that its lines have the shape of the real program's lines.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -157,7 +157,7 @@ async fn the_old_version_leaves_the_new_lines_out() {
     );
 }
 
-/// Every field the fake prints is one the real program prints on such a line.
+/// Every field that the fake prints also appears on the real program's line of that kind.
 #[tokio::test]
 async fn real_lines_have_all_fields_of_the_fake() {
     for claude in RealClaude::all().unwrap() {
@@ -188,7 +188,7 @@ async fn real_lines_have_all_fields_of_the_fake() {
     }
 }
 
-/// The paths of a line's fields, under the line's kind.
+/// Returns the paths of a line's fields, prefixed with the line's kind.
 fn shape(line: &Value) -> Vec<String> {
     let mut kind = line["type"].as_str().unwrap().to_owned();
     for part in [&line["subtype"], &line["event"]["type"]] {

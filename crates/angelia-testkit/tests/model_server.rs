@@ -21,7 +21,7 @@ fn request(method: &str, path: &str, body: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Sends and reads one response with a length.
+/// Sends a request and reads one response that has a `content-length`.
 fn ask(stream: &mut TcpStream, text: &str) -> (u16, Value) {
     stream.write_all(text.as_bytes()).unwrap();
     let mut bytes = Vec::new();

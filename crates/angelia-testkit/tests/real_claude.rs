@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_secs(50);
 
-/// In the order they end: the program before the place it writes to.
+/// The fields are in drop order: the program before the home it writes to.
 struct Fixture {
     driver: Driver,
     server: ModelServer,

@@ -1,4 +1,4 @@
-//! What framing costs in instructions, and in allocations.
+//! Measures the cost of framing in instructions and allocations.
 //!
 //! Needs valgrind and `cargo install gungraun-runner` in the version of `Cargo.lock`; then
 //! `cargo bench -p angelia-wire --bench framer`.
@@ -10,11 +10,12 @@ use angelia_wire::ndjson::{Frame, Framer};
 use bytes::BufMut;
 use gungraun::{Dhat, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 
-/// What one read brings. Small, because valgrind counts a large copy as an instruction per byte,
-/// which would hide what is ours.
+/// The bytes of one read. Small, because valgrind counts a large copy as one instruction per byte,
+/// which would hide the framer's own cost.
 const READ: usize = 1024;
 
-/// 1 MiB of lines as long as an agent's text deltas, and a framer that has already read some.
+/// Returns 1 MiB of lines as long as an agent's text deltas, and a framer that has already read
+/// some.
 fn lines_of(length: usize, limit: usize) -> (Framer, Vec<u8>) {
     let line = [vec![b'x'; length - 1], b"\n".to_vec()].concat();
     let stream = line.repeat(1024 * 1024 / length);

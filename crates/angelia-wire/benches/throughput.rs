@@ -1,4 +1,4 @@
-//! How fast the framer is on this machine: `cargo bench -p angelia-wire --bench throughput`.
+//! Measures the framer's speed on this machine: `cargo bench -p angelia-wire --bench throughput`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 #![expect(clippy::cast_precision_loss, reason = "gigabytes per second need no 53 bits")]
@@ -29,7 +29,7 @@ fn main() {
     }
 }
 
-/// Gigabytes per second from memory through read-sized copies to borrowed lines.
+/// Returns the gigabytes per second from memory through read-sized copies to borrowed lines.
 fn measure(stream: &[u8], limit: usize) -> f64 {
     let mut framer = Framer::new(limit);
     let mut lines = 0_usize;

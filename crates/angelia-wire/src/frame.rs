@@ -1,11 +1,11 @@
-//! Frames with their length in front: four bytes, big-endian, then that many bytes.
+//! Length-prefixed frames: a length of four bytes, big-endian, then that many bytes.
 //!
 //! ```
-//! use angelia_wire::frame::{self, Frame, Frames};
+//! use angelia_wire::frame::{self, Frame, FrameDecoder};
 //!
 //! let mut bytes = Vec::new();
-//! frame::put(&mut bytes, b"{}");
-//! let mut frames = Frames::new(1024);
+//! frame::encode(&mut bytes, b"{}");
+//! let mut frames = FrameDecoder::new(1024);
 //! frames.buffer().extend_from_slice(&bytes); // or `reader.read_buf(frames.buffer()).await?`
 //! assert_eq!(frames.next(), Some(Frame::Whole(b"{}")));
 //! assert_eq!(frames.next(), None); // read on
@@ -15,37 +15,37 @@ use bytes::{Buf as _, BytesMut};
 
 use crate::limits::{KEEP, READ};
 
-/// The length in front.
+/// Size of the length in front of a frame.
 pub const HEAD: usize = 4;
 
 /// One frame of the stream, borrowed from the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     Whole(&'a [u8]),
-    /// Over the limit. What follows its head is skipped as it comes.
+    /// Over the limit. The payload is skipped as it arrives.
     TooLong {
         bytes: usize,
     },
 }
 
-/// Cuts a stream into frames. Memory is taken for what has come, not for what is announced.
+/// Cuts a stream into frames. Allocates for bytes that have arrived, never for an announced length.
 #[derive(Debug)]
 pub struct Frames {
     buffer: BytesMut,
-    /// Handed out already, at the front of the buffer.
+    /// Bytes at the front of the buffer that were already returned.
     used: usize,
-    /// Still to come of a frame that is too long.
+    /// Bytes still to be skipped of a frame that is too long.
     skip: usize,
     limit: usize,
 }
 
 impl Frames {
-    /// For frames of at most `limit` bytes, the length in front not counted.
+    /// For payloads of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), used: 0, skip: 0, limit }
     }
 
-    /// Where to read into: at least [`READ`] bytes of room.
+    /// Returns the buffer to read into, with at least [`READ_BYTES`] bytes of room.
     pub fn buffer(&mut self) -> &mut BytesMut {
         self.buffer.advance(self.used);
         self.used = 0;
@@ -53,7 +53,7 @@ impl Frames {
         &mut self.buffer
     }
 
-    /// The next whole frame, or `None` when more must be read first.
+    /// Returns the next complete frame, or `None` when more must be read first.
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend its items")]
     pub fn next(&mut self) -> Option<Frame<'_>> {
         let skipped = self.skip.min(self.buffer.len() - self.used);
@@ -72,20 +72,20 @@ impl Frames {
         Some(Frame::Whole(whole))
     }
 
-    /// Gives memory back while nothing is expected. Idle connections are many.
+    /// Frees memory while nothing is expected: there can be many idle connections.
     pub fn rest(&mut self) {
         if self.used == self.buffer.len() {
             self.buffer = BytesMut::new();
             self.used = 0;
         } else if self.buffer.capacity() > KEEP {
-            // A large frame is under way, or was.
+            // Part of a large frame has arrived: `advance` drops the bytes before it.
             self.buffer.advance(self.used);
             self.used = 0;
         }
     }
 }
 
-/// Appends a frame. What is longer than four bytes can say cannot be sent, and nobody means to.
+/// Appends a frame. The payload must not be longer than four bytes can express.
 pub fn put(out: &mut Vec<u8>, payload: &[u8]) {
     put_with(out, |out| out.extend_from_slice(payload));
 }

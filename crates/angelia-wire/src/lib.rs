@@ -1,15 +1,16 @@
-//! Bytes to frames and back, for every protocol Angelia speaks: this crate knows bytes, not meaning.
+//! Framing for every protocol Angelia speaks: bytes to frames and back. This crate knows bytes, not
+//! their meaning.
 //!
-//! Nothing here does I/O. A reader fills a buffer it is lent, then takes out whatever is complete:
+//! Nothing here does I/O. A reader fills a buffer that it borrows, then takes the complete frames:
 //!
-//! - [`ndjson`]: one JSON value per line, as the agents and the bridge speak it.
-//! - [`jsonrpc`]: requests, answers and notifications, each on such a line.
-//! - [`frame`]: frames with their length in front, as the bus speaks them.
-//! - [`sse`]: server-sent events, as the HTTP interfaces speak them.
-//! - [`limits`]: how much a peer can make us hold in memory.
+//! - [`ndjson`]: one JSON value per line, for agents and the bridge.
+//! - [`jsonrpc`]: requests, responses and notifications, one per line.
+//! - [`frame`]: length-prefixed frames, for the bus.
+//! - [`sse`]: server-sent events, for the HTTP interfaces.
+//! - [`limits`]: how much memory a peer can make us hold.
 //!
-//! Two rules hold throughout. Wherever a stream is cut into reads, the frames are the same; and
-//! nothing a peer sends is an error that ends the stream: what is too long is skipped and reported.
+//! Two rules hold throughout. However a stream is cut into reads, the frames are the same; and no
+//! input is an error that ends the stream: a frame that is too long is skipped and reported.
 
 mod lines;
 

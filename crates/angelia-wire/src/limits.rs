@@ -1,15 +1,15 @@
-//! How much a peer can make us hold in memory, and how much we take at a time.
+//! How much memory a peer can make us hold, and how much is read at a time.
 
 /// The longest line or event that is kept; a longer one is skipped and reported.
 ///
-/// Agents send images and whole files in one line, so this is generous.
+/// Generous, because agents send images and whole files in one line.
 pub const MAX_FRAME: usize = 64 * 1024 * 1024;
 
-/// How much of a line that is too long is kept, to say in a report what it was.
+/// How much of a line that is too long is kept, to identify it in a report.
 pub const HEAD: usize = 256;
 
-/// Room offered for one read: what a pipe holds on Linux.
+/// Room offered for one read: the capacity of a pipe on Linux.
 pub const READ: usize = 64 * 1024;
 
-/// The largest buffer kept between lines; one that a giant line made larger is given back.
+/// The largest buffer kept between lines; a larger one is freed after the long line that needed it.
 pub const KEEP: usize = 4 * READ;

@@ -1,4 +1,5 @@
-//! What NDJSON and server-sent events share: both are lines, arriving in reads of any size.
+//! Line buffer of NDJSON and server-sent events: both consist of lines that arrive in reads of any
+//! size.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,11 +9,11 @@ use memchr::memchr2;
 
 use crate::limits::{KEEP, READ};
 
-/// What has arrived and is not cut into lines yet.
+/// Bytes that have arrived and are not cut into lines yet.
 ///
-/// Holds `start <= scanned <= bytes.len()`: before `start` lie lines already handed out, between
-/// `start` and `scanned` an unfinished line, known to contain no terminator. That second mark is
-/// what keeps a long line in a thousand small reads from being searched a thousand times.
+/// Invariant: `start <= scanned <= bytes.len()`. Before `start` are lines that were already
+/// returned; between `start` and `scanned` is an unfinished line without a terminator. `scanned`
+/// keeps a long line in a thousand small reads from being searched a thousand times.
 #[derive(Default)]
 pub(crate) struct Lines {
     bytes: BytesMut,
@@ -21,12 +22,12 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Room for the next read. Drops the lines handed out before.
+    /// Returns room for the next read, and drops the lines that were returned before.
     ///
-    /// The return type lets the reader append and nothing else, so the marks stay true.
+    /// The return type allows only appending, so the invariant holds.
     pub(crate) fn buffer(&mut self) -> &mut (impl BufMut + use<>) {
         if self.start == self.bytes.len() {
-            self.bytes.clear(); // back to the beginning, where the cache is warm
+            self.bytes.clear(); // reuse the front of the buffer, which is in the CPU cache
         } else {
             self.bytes.advance(self.start);
         }
@@ -34,6 +35,7 @@ impl Lines {
         self.start = 0;
 
         self.bytes.reserve(READ);
+        // A long line has grown the buffer: replace it by a small one.
         if self.bytes.capacity() > KEEP && self.bytes.len() <= READ {
             let mut small = BytesMut::with_capacity(2 * READ);
             small.extend_from_slice(&self.bytes);
@@ -42,8 +44,9 @@ impl Lines {
         &mut self.bytes
     }
 
-    /// Cuts the next line off. `find` gives the place of the first terminator in bytes it has not
-    /// seen before; the range excludes it, and is valid until the next call of [`Self::buffer`].
+    /// Cuts off the next line. `find` returns the position of the first terminator in bytes that
+    /// were not searched before. The range excludes the terminator and is valid until the next call
+    /// of [`Self::buffer`].
     pub(crate) fn cut(
         &mut self,
         find: impl FnOnce(&[u8]) -> Option<usize>,
@@ -58,7 +61,7 @@ impl Lines {
         Some(line)
     }
 
-    /// Cuts off what is left as if it were a line: the stream has ended.
+    /// Cuts off the rest as if it were a line: the stream has ended.
     pub(crate) fn cut_rest(&mut self) -> Range<usize> {
         let rest = self.start..self.bytes.len();
         self.start = rest.end;
@@ -66,22 +69,23 @@ impl Lines {
         rest
     }
 
-    /// The bytes of a range that [`Self::cut`] gave.
+    /// Returns the bytes of a range from [`Self::cut`].
     pub(crate) fn get(&self, line: Range<usize>) -> &[u8] {
         &self.bytes[line]
     }
 
-    /// The terminator of a line that [`Self::cut`] gave.
+    /// Returns the terminator of a line from [`Self::cut`].
     pub(crate) fn terminator(&self, line: &Range<usize>) -> u8 {
         self.bytes[line.end]
     }
 
-    /// How long the unfinished line is, once [`Self::cut`] has found no more.
+    /// Length of the unfinished line, once [`Self::cut`] has returned `None`.
     pub(crate) fn unfinished(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// Forgets the unfinished line but for its first `keep` bytes; says how many went.
+    /// Drops the unfinished line except its first `keep` bytes, and returns how many bytes were
+    /// dropped.
     pub(crate) fn forget(&mut self, keep: usize) -> usize {
         let kept = self.unfinished().min(keep);
         let gone = self.unfinished() - kept;
@@ -91,17 +95,17 @@ impl Lines {
     }
 }
 
-/// Sizes only: the bytes are somebody's conversation.
+/// Prints sizes only: the bytes are private conversations.
 impl fmt::Debug for Lines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines")
+        f.debug_struct("LineBuffer")
             .field("unfinished", &self.unfinished())
             .field("capacity", &self.bytes.capacity())
             .finish()
     }
 }
 
-/// Appends `text` with every line break in it made a space, so that it stays one line.
+/// Appends `text` with every line break replaced by a space, so that it stays one line.
 pub(crate) fn put_on_one_line(out: &mut BytesMut, mut text: &[u8]) {
     while let Some(at) = memchr2(b'\n', b'\r', text) {
         out.extend_from_slice(&text[..at]);

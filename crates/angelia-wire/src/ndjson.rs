@@ -1,12 +1,13 @@
-//! Newline-delimited JSON: cuts a stream into lines, and writes one line.
+//! Newline-delimited JSON: cuts a stream into lines, and encodes one line.
 //!
 //! ```
-//! use angelia_wire::limits::MAX_FRAME;
+//! use angelia_wire::limits::MAX_FRAME_BYTES;
 //! use angelia_wire::ndjson::{Frame, Framer};
 //! use bytes::BufMut;
 //!
-//! let mut framer = Framer::new(MAX_FRAME);
-//! framer.buffer().put_slice(b"{\"a\":1}\n\n{\"b\""); // or `reader.read_buf(framer.buffer()).await?`
+//! let mut framer = Framer::new(MAX_FRAME_BYTES);
+//! // or `reader.read_buf(framer.buffer()).await?`
+//! framer.buffer().put_slice(b"{\"a\":1}\n\n{\"b\"");
 //! assert_eq!(framer.next(), Some(Frame::Line(b"{\"a\":1}")));
 //! assert_eq!(framer.next(), None); // read on
 //! assert_eq!(framer.finish(), Some(Frame::Partial(b"{\"b\"")));
@@ -25,7 +26,7 @@ use crate::lines::{Lines, put_on_one_line};
 pub enum Frame<'a> {
     /// A line without its `\n` or `\r\n`; never empty.
     Line(&'a [u8]),
-    /// A line over the limit. It was skipped; this is its length without the `\n`, and how it began.
+    /// A line over the limit, which was skipped: its length without the `\n`, and its beginning.
     TooLong { bytes: usize, head: &'a [u8] },
     /// The stream ended in the middle of this line.
     Partial(&'a [u8]),
@@ -33,42 +34,43 @@ pub enum Frame<'a> {
 
 /// Cuts a stream into lines.
 ///
-/// Only `\n` ends a line (JSON strings may hold every other line separator there is), one `\r`
-/// before it belongs to it, and empty lines are passed over. Of a line over the limit no more is
-/// held than the limit and one read; it is reported once, when its end comes.
+/// Only `\n` ends a line (JSON strings may contain every other line separator), one `\r` before it
+/// is removed, and empty lines are skipped. Of a line over the limit at most the limit and one read
+/// are held; it is reported once, when it ends.
 #[derive(Debug)]
 pub struct Framer {
     lines: Lines,
     limit: usize,
-    /// How much of the current line has been forgotten, because the line is over the limit.
+    /// Bytes of the current line that were dropped because the line is over the limit.
     forgotten: usize,
 }
 
-/// Where a line lies in the buffer, and how long it was before any of it was forgotten.
+/// Position of a line in the buffer, and its length including the dropped bytes.
 struct Found {
     place: Range<usize>,
     bytes: usize,
 }
 
 impl Framer {
-    /// A framer for lines of at most `limit` bytes, `\n` not counted.
+    /// For lines of at most `limit` bytes, without the `\n`.
     pub fn new(limit: usize) -> Self {
         Self { lines: Lines::default(), limit, forgotten: 0 }
     }
 
-    /// Where to read into: at least [`limits::READ`](crate::limits::READ) bytes of room.
+    /// Returns the buffer to read into, with at least [`READ_BYTES`](crate::limits::READ_BYTES)
+    /// bytes of room.
     pub fn buffer(&mut self) -> &mut (impl BufMut + use<>) {
         self.lines.buffer()
     }
 
-    /// The next whole line, or `None` when more must be read first.
+    /// Returns the next complete line, or `None` when more must be read first.
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend its items")]
     pub fn next(&mut self) -> Option<Frame<'_>> {
         let found = self.find()?;
         Some(self.frame(found, Frame::Line))
     }
 
-    /// Like [`Self::next`], for when the stream has ended: what is left is a frame too.
+    /// Like [`Self::next`], after the stream has ended: the rest is a frame too.
     pub fn finish(&mut self) -> Option<Frame<'_>> {
         if let Some(found) = self.find() {
             return Some(self.frame(found, Frame::Line));
@@ -90,7 +92,7 @@ impl Framer {
         None
     }
 
-    /// `None` for an empty line.
+    /// Returns `None` for an empty line.
     fn measure(&mut self, mut place: Range<usize>) -> Option<Found> {
         let bytes = place.len() + std::mem::take(&mut self.forgotten);
         if bytes <= self.limit && self.lines.get(place.clone()).ends_with(b"\r") {
@@ -111,8 +113,8 @@ impl Framer {
 
 /// Appends one JSON value as one line.
 ///
-/// A line break in JSON text can only be space between tokens, so it is written as a space: text
-/// that somebody else laid out over several lines is still one frame, and means the same.
+/// A line break in JSON text can only be whitespace between tokens, so it is replaced by a space:
+/// formatted JSON is still one frame and means the same.
 pub fn encode(out: &mut BytesMut, json: &[u8]) {
     out.reserve(json.len() + 1);
     put_on_one_line(out, json);

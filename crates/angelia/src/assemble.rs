@@ -1,4 +1,4 @@
-//! Puts the parts together: from a home and its configuration to a running engine.
+//! Builds a running engine from a home and its configuration.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,16 +28,16 @@ use crate::{
     profiles::ConfiguredProfiles,
 };
 
-/// How long leftovers of a dead process may take to go by themselves.
+/// How long the leftover processes of a dead angelia may take to end by themselves.
 const SWEEP_GRACE: Duration = Duration::from_millis(500);
 
-/// What every command has: its environment, its home, and the configuration in force.
+/// The context of every command: its environment, its home, and the configuration in force.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) environment: Environment,
     pub(crate) home: Home,
     pub(crate) config: Config,
-    /// Where it was read from, if not from the home.
+    /// The file the configuration was read from, if not from the home.
     pub(crate) config_file: Option<PathBuf>,
 }
 
@@ -76,14 +76,15 @@ pub(crate) struct Local {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) profiles: Arc<ConfiguredProfiles>,
     pub(crate) tasks: Tasks,
-    /// For the programs that rules of the bus name.
+    /// Runs the programs that hooks and rules of the bus name.
     pub(crate) commands: Arc<dyn Commands>,
-    /// Writes what `sessions.snapshots` asks for.
+    /// The tasks that write the files of `sessions.snapshots`.
     snapshots: Tasks,
 }
 
 impl Local {
-    /// `command` is what others are told who wait for a session of ours.
+    /// Starts the engine. `command` names this process to other processes that wait for one of its
+    /// sessions.
     pub(crate) async fn start(
         app: &Arc<App>,
         command: &'static str,
@@ -105,15 +106,16 @@ impl Local {
             clock: Arc::new(SystemClock),
             executors: executors.clone(),
             limits: limits(app),
-            // Its own: turns end before what they stand on.
+            // A group of its own: turns end before the processes they use.
             tasks: Tasks::new(),
         });
-        // First the leftovers, then their turns: a closed turn must not be worked on any more.
+        // First the leftover processes, then their turns: no process may still work on a turn that
+        // is closed here.
         let alive = move |owner: &OwnerId| owners.is_alive(owner.as_str());
         bound::forget_dead(&app.home.bindings(), &alive);
         let swept = sweep_dead_owners(&home_id, &ledger, SWEEP_GRACE, alive).await;
         if !swept.is_empty() {
-            tracing::info!(processes = swept.len(), "ended what a killed angelia had left behind");
+            tracing::info!(processes = swept.len(), "ended processes left by a killed angelia");
         }
         let closed = engine.recover().await?;
         if closed > 0 {
@@ -131,17 +133,18 @@ impl Local {
         self.close().await;
     }
 
-    /// The same, for those who share it.
+    /// Like [`Self::stop`], for callers that share this value.
     pub(crate) async fn close(&self) {
         self.engine.end_turns().await;
-        // The last turns are part of their snapshots.
+        // After the turns have ended, because the snapshots contain them.
         self.snapshots.shutdown(Duration::from_secs(5)).await;
         self.engine.close().await;
         self.tasks.shutdown(Duration::from_secs(5)).await;
     }
 }
 
-/// For the programs that hooks and rules name, in a process without an engine. They end with it.
+/// Runs the programs that hooks and rules name, in a process without an engine. The programs end
+/// with this process.
 pub(crate) fn commands_only(
     app: &App,
     command: &'static str,
@@ -152,7 +155,8 @@ pub(crate) fn commands_only(
     Ok(Arc::new(OwnedCommands { commands: ShellCommands::new(host), _owner: owner }))
 }
 
-/// Somebody is there who answers for these processes.
+/// Commands with the lock of their owner: without it another angelia would end their processes as
+/// leftovers of a dead one.
 struct OwnedCommands {
     commands: ShellCommands,
     _owner: OwnerLock,
@@ -210,7 +214,8 @@ fn host(app: &App, owner: &str, keep_warm: bool) -> Result<Host, CommandError> {
     })
 }
 
-/// Values of our own environment that must never be printed: what is named like a secret.
+/// Returns the values of our environment that must never be printed: those of variables that are
+/// named like a secret.
 fn secrets(environment: &Environment) -> Vec<String> {
     const NAMED: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
     let named_so = |name: &str| NAMED.iter().any(|word| name.to_ascii_uppercase().contains(word));

@@ -1,4 +1,4 @@
-//! The real clock.
+//! The `Clock` port on the system clock.
 
 use angelia_core::ports::Clock;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! `angelia serve`: build the parts, open the doors, wait, drain.
+//! `angelia serve`: builds the engine, opens the listeners, waits for a signal, drains.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -29,13 +29,13 @@ use crate::{
     exposure, hosting, live_keys, model_apis,
 };
 
-/// How often sessions whose time is over are looked for.
+/// How often sessions older than `sessions.keep` are looked for.
 const RETENTION: Duration = Duration::from_hours(1);
 const DRAIN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     leave_the_agent(app)?;
-    // From here on a signal is a wish to end in order.
+    // From here on a signal causes an orderly shutdown.
     let signals = Signals::listen().map_err(CommandError::internal)?;
     app.home.prepare()?;
     app.home.check_socket()?;
@@ -48,7 +48,7 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     let local = Local::start(app, "serve", true).await?;
     let parked = local.engine.resume_parked().await?;
     if parked > 0 {
-        tracing::info!(turns = parked, "waiting for quotas with turns that were parked");
+        tracing::info!(turns = parked, "parked turns wait for their quotas");
     }
     let doors = Tasks::new();
     let bus = open::for_serve(app, &doors).await;
@@ -84,12 +84,12 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
 
     signals.wait_for_the_end().await;
     tracing::info!("shutting down");
-    // No new callers; then every turn ends, and those who watch one see its end.
+    // No new callers are accepted; then every turn ends, and callers that follow one see its end.
     doors.stop_token().cancel();
     remove_traces(app);
     local.stop().await;
     if !doors.shutdown(DRAIN).await {
-        tracing::warn!("some callers did not leave in time");
+        tracing::warn!("some callers did not disconnect in time");
     }
     if let Some(bus) = bus {
         bus.close().await;
@@ -97,7 +97,8 @@ pub(crate) async fn serve(app: &Arc<App>) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// A daemon that an agent started outlives that agent: it starts again without the agent's mark.
+/// Restarts this program without an agent's mark if an agent started it: a daemon must outlive that
+/// agent, and processes with the mark are ended with it.
 pub(crate) fn leave_the_agent(app: &App) -> Result<(), CommandError> {
     let mark = app.environment.non_empty(mark::VARIABLE);
     if mark.is_none_or(|mark| mark == mark::RELEASED) {
@@ -108,7 +109,8 @@ pub(crate) fn leave_the_agent(app: &App) -> Result<(), CommandError> {
     Err(CommandError::internal(format!("cannot start again outside the agent: {error}")))
 }
 
-/// One daemon per home: the lock on its pid file says so for as long as it lives.
+/// Takes the daemon's pid file. There is one daemon per home; the file stays locked for as long as
+/// the daemon lives.
 fn claim(app: &App) -> Result<File, CommandError> {
     let path = app.home.pid_file();
     let failed = |error: std::io::Error| {
@@ -121,7 +123,7 @@ fn claim(app: &App) -> Result<File, CommandError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
-            // Only for the message; an empty one is still true.
+            // Only for the message, which is still true without the pid.
             let _unreadable = file.read_to_string(&mut pid);
             let message = format!("angelia is already serving this home (process {})", pid.trim());
             let hint = "use the running one, stop it, or choose another home with ANGELIA_HOME";
@@ -141,7 +143,8 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
     })
 }
 
-/// The lock on the pid file is ours, so a socket file here belongs to a daemon that has died.
+/// Listens on the daemon's socket. This process holds the pid file, so a socket file that is still
+/// there was left by a dead daemon and is removed.
 fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
     let path = app.home.socket();
     let failed = |error: std::io::Error| {
@@ -160,9 +163,9 @@ fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
     Ok(listener)
 }
 
-/// Tells people and programs where we are.
+/// Writes the address to `http.addr`, for programs, and to the log, for people.
 fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
-    // At once or not at all: whoever finds the file reads it.
+    // Renamed into place, so that a reader never sees a half-written file.
     let draft = app.home.http_addr().with_extension("draft");
     let written = std::fs::write(&draft, format!("{address}\n"));
     let written = written.and_then(|()| std::fs::rename(&draft, app.home.http_addr()));
@@ -178,7 +181,8 @@ fn announce(app: &App, address: SocketAddr) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Gets agents ready for profiles that say where they work; the others are learnt from use.
+/// Starts agents in advance for profiles that have a `cwd`; for the others the pool learns from
+/// their use.
 fn warm_up(local: &Local) {
     let profiles = Arc::clone(&local.profiles);
     let engine = local.engine.clone();
@@ -189,7 +193,7 @@ fn warm_up(local: &Local) {
                 continue;
             };
             if spec.executor != profile.executor {
-                // What `auto` has come to; on a machine without agents, the built-in demo.
+                // The executor that `auto` resolved to; without agents on this machine, the demo.
                 tracing::info!("profile `{}` uses `{}`", spec.profile, spec.executor);
             }
             let executors = engine.executors();
@@ -200,6 +204,7 @@ fn warm_up(local: &Local) {
     });
 }
 
+/// Removes sessions older than `sessions.keep` from time to time.
 fn retention(app: &Arc<App>, local: &Local) {
     let keep = app.config.sessions().keep;
     let engine = local.engine.clone();
@@ -220,7 +225,7 @@ fn retention(app: &Arc<App>, local: &Local) {
     });
 }
 
-/// What tells a daemon to end.
+/// The signals that end a daemon.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -245,7 +250,7 @@ impl Signals {
     }
 }
 
-/// What others would take for a living daemon.
+/// Removes the files that others would take for those of a running daemon.
 fn remove_traces(app: &App) {
     for path in [app.home.socket(), app.home.http_addr()] {
         if let Err(error) = std::fs::remove_file(&path)

@@ -1,5 +1,5 @@
-//! What the daemon opens to others than its owner. It is said at start, and loudly the first time a
-//! kind of it is new: the kinds that have been said are kept in the home.
+//! Reports what the daemon exposes to others than its owner. Each kind of exposure is logged at
+//! start, and as a warning when it is new: the kinds that were reported are stored in the home.
 
 use std::{collections::BTreeSet, fmt, fs, net::SocketAddr};
 
@@ -8,12 +8,12 @@ use crate::{
     cli::error::{CommandError, Exit},
 };
 
-/// One way in which something of this machine is exposed.
+/// One kind of exposure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Somebody with a key can use the agents' models.
+    /// Holders of a key can use the agents' models.
     Models,
-    /// Somebody with a key can let agents act on this machine.
+    /// Holders of a key can let agents act on this machine.
     Agents,
     /// The port can be reached from other machines.
     Network,
@@ -43,13 +43,13 @@ impl fmt::Display for Exposed {
     }
 }
 
-/// Another machine may reach us only with keys that say what it may have.
+/// Refuses an address that other machines can reach, unless keys limit what they may use.
 pub(crate) fn check(app: &App, address: SocketAddr) -> Result<(), CommandError> {
     if address.ip().is_loopback() || !app.config.http().keys.is_empty() {
         return Ok(());
     }
     let message = format!(
-        "{address} can be reached from other machines, and there are no keys: everybody would \
+        "{address} can be reached from other machines, and there are no keys: every caller would \
          need your own token"
     );
     let hint = "make a key with `angelia keys add NAME`, or listen on 127.0.0.1; what is sent is \
@@ -57,7 +57,7 @@ pub(crate) fn check(app: &App, address: SocketAddr) -> Result<(), CommandError> 
     Err(CommandError::new(Exit::Config, message).with_hint(hint))
 }
 
-/// Says what is exposed to whom.
+/// Logs what is exposed to whom.
 pub(crate) fn announce(app: &App, address: SocketAddr) {
     let exposed = exposed(app, address);
     let path = app.home.run().join("exposed");
@@ -70,11 +70,11 @@ pub(crate) fn announce(app: &App, address: SocketAddr) {
             tracing::warn!("{one}");
         }
     }
-    // What is no longer exposed is new when it is exposed again.
+    // Only the current kinds are stored: one that was off for a while is new again.
     let now = exposed.iter().map(|one| one.kind.word());
     let now: Vec<&str> = now.collect();
     if let Err(error) = fs::write(&path, now.join("\n") + "\n") {
-        tracing::debug!(%error, "what is exposed could not be written down");
+        tracing::debug!(%error, "cannot record what is exposed");
     }
 }
 
@@ -97,14 +97,14 @@ fn exposed(app: &App, address: SocketAddr) -> Vec<Exposed> {
             holders.insert(0, "you with your token".to_owned());
             Some(format!(
                 "exposed: over /v1, agents that read and change this machine as your user can be \
-                 had by {} (http.agent_mode)",
+                 used by {} (http.agent_mode)",
                 holders.join(", ")
             ))
         }
         Kind::Network if address.ip().is_loopback() => None,
         Kind::Network => Some(format!(
-            "exposed: {address} can be reached from other machines, unencrypted; who has a key or \
-             your token can use it from there"
+            "exposed: {address} can be reached from other machines, unencrypted; holders of a key \
+             or of your token can use it from there"
         )),
     };
     Kind::ALL.into_iter().filter_map(|kind| text(kind).map(|text| Exposed { kind, text })).collect()

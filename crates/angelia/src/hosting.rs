@@ -1,4 +1,4 @@
-//! The endpoint that this process hosts: its rules, its channels, its hooks, put together.
+//! The bus endpoint that this process hosts, with its rules, its channels and its hooks.
 
 #[cfg(test)]
 mod tests;
@@ -43,10 +43,10 @@ use crate::{
     delegation::OnBus,
 };
 
-/// Before a name that was lost is asked for again.
+/// The delay before a lost endpoint name is claimed again.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Lines for people go to standard output, where `serve` and `bus listen` are watched.
+/// Prints lines for people to standard output, where they watch `serve` and `bus listen`.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     ink: Ink,
@@ -71,7 +71,7 @@ impl Terminal {
         }
     }
 
-    /// Something could not be shown: nobody is there any more.
+    /// Returns whether a line could not be printed: standard output is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
@@ -91,7 +91,7 @@ impl Screen for Terminal {
     }
 }
 
-/// What follows the rules for messages that come to this process.
+/// Builds the reactor, which applies the rules to messages that arrive at this process.
 pub(crate) fn reactor(
     environment: &Environment,
     home: PathBuf,
@@ -111,7 +111,7 @@ pub(crate) fn reactor(
     }
 }
 
-/// The channels that are set up, and the list of what is on its way to them.
+/// Builds the delivery queue with the channels that are configured.
 pub(crate) fn courier(app: &App, tasks: &Tasks) -> Result<Courier, CommandError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ledger = SqliteDeliveries::open(&app.home.deliveries_db())?;
@@ -139,7 +139,7 @@ pub(crate) fn courier(app: &App, tasks: &Tasks) -> Result<Courier, CommandError>
     }))
 }
 
-/// What an endpoint of this process is called.
+/// Returns the name of this process's endpoint.
 pub(crate) fn endpoint_name(
     environment: &Environment,
     rules: &LiveRules,
@@ -178,7 +178,7 @@ pub(crate) async fn host(
     let courier = courier(app, tasks)?;
     let left = courier.recover().await.map_err(CommandError::internal)?;
     if left > 0 {
-        tracing::info!(texts = left, "sending what had not reached its channel");
+        tracing::info!(texts = left, "sending texts that had not reached their channel");
     }
     let Some(name) = endpoint_name(&app.environment, &reactor.rules, true) else {
         return Ok(());
@@ -199,7 +199,7 @@ pub(crate) async fn host(
     Ok(())
 }
 
-/// Receives under a name, and asks for it again when it was lost.
+/// Receives messages under a name, and claims the name again when it was lost.
 async fn receive(
     bus: Arc<dyn Bus>,
     host: Host,
@@ -216,7 +216,7 @@ async fn receive(
                 match host.serve(inbox.as_mut()).await {
                     InboxError::Bus(_closed) => return,
                     InboxError::Displaced(name) => {
-                        tracing::warn!("somebody else has taken the name {name} over");
+                        tracing::warn!("another process has taken over the name {name}");
                     }
                 }
             }
@@ -226,7 +226,7 @@ async fn receive(
     }
 }
 
-/// Shows every message to the owner's hooks, if there are any.
+/// Starts to pass every message to the owner's hooks, if there are any.
 pub(crate) fn hooks(
     environment: &Environment,
     commands: Arc<dyn Commands>,

@@ -1,5 +1,5 @@
-//! Keys that come and go while the daemon runs: `angelia keys` and people change the configuration,
-//! and who may call must not wait for a restart. Nothing else of the file is read again.
+//! Reloads API keys while the daemon runs: `angelia keys` and people change the configuration, and
+//! a new or revoked key must not wait for a restart. Nothing else of the file is reloaded.
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{assemble::App, config::Config, model_apis};
 
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Looks at the file from time to time, and at its content when it is another one.
+/// Polls the configuration file's metadata, and reloads the keys when its content has changed.
 pub(crate) fn follow(app: &Arc<App>, keys: Keys, tasks: &Tasks) {
     let app = Arc::clone(app);
     let path = (app.config_file.clone()).unwrap_or_else(|| app.home.config_file());
@@ -36,7 +36,7 @@ pub(crate) fn follow(app: &Arc<App>, keys: Keys, tasks: &Tasks) {
     });
 }
 
-/// What differs when a file was written or replaced.
+/// Returns metadata that differs after the file was written or replaced.
 fn stamp(path: &PathBuf) -> Option<(std::time::SystemTime, u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = fs::metadata(path).ok()?;
@@ -48,11 +48,11 @@ fn read_again(app: &App, keys: &Keys) {
     match Config::load(&app.environment, &app.home, file, &[]) {
         Ok(config) => {
             let now = model_apis::keys(&config);
-            tracing::info!(keys = now.len(), "the keys were read again");
+            tracing::info!(keys = now.len(), "reloaded the keys");
             keys.replace(now);
         }
         Err(error) => {
-            tracing::warn!(%error, "the configuration has changed and is wrong; the keys stay as they are");
+            tracing::warn!(%error, "the new configuration is invalid; the keys stay as they are");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! `angelia`: one dependable local service in front of the coding agents on this machine.
 //!
-//! - [`cli`]: what can be typed, and what it prints.
+//! - [`cli`]: the commands and their output.
 //! - [`config`]: environment, home folder, `config.yaml`, profiles.
-//! - [`assemble`]: the parts of an engine, put together.
-//! - [`daemon`]: `angelia serve`; [`bus`]: the message bus, in it or alone.
-//! - [`exposure`]: what it opens to others, said at start; [`model_apis`]: what those are told;
-//!   [`live_keys`]: who they are while it runs.
-//! - [`delegation`]: who may hand work to whom.
-//! - [`hosting`]: the endpoint of the bus that a process hosts.
-//! - [`client`]: how commands use a daemon that runs already.
+//! - [`assemble`]: builds an engine and its parts.
+//! - [`daemon`]: `angelia serve`; [`bus`]: the message bus, inside the daemon or alone.
+//! - [`exposure`]: warns at start about what the daemon exposes to others; [`model_apis`]: the
+//!   settings of the model APIs; [`key_reload`]: reloads their keys while the daemon runs.
+//! - [`delegation`]: which profile may hand work to which.
+//! - [`hosting`]: the bus endpoint that a process hosts.
+//! - [`client`]: the client of a running daemon, for commands.
 
 mod assemble;
 mod bus;

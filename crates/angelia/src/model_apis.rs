@@ -1,5 +1,5 @@
-//! From the configuration to what the model APIs are told: keys, aliases, and which model ids mean
-//! which agent.
+//! Converts the configuration to the settings of the model APIs: keys, aliases, and which model ids
+//! mean which agent.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Profiles as the configuration defines them; `auto` becomes the first agent that is ready.
+//! The profiles of the configuration. The executor `auto` becomes the first agent that is ready.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -17,15 +17,15 @@ use crate::{
     delegation::Offer,
 };
 
-/// How long an answer to "who is installed and logged in" is believed.
+/// How long the check that an executor is installed and logged in stays valid.
 const BELIEVED: Duration = Duration::from_mins(1);
 
 pub(crate) struct ConfiguredProfiles {
     app: Arc<App>,
     executors: Vec<Arc<dyn Executor>>,
-    /// Which executor `auto` took last, and when.
+    /// The executor that `auto` resolved to last, and when.
     chosen: Mutex<Option<(Arc<str>, Instant)>>,
-    /// Our own tools, for profiles that may hand work on.
+    /// Our own MCP server, for profiles that may delegate.
     offer: Option<Offer>,
 }
 
@@ -57,7 +57,7 @@ impl ConfiguredProfiles {
         Ok(spec)
     }
 
-    /// Gives our own tools to those who may hand work on, also to who takes over from them.
+    /// Adds our own MCP server to a profile that may delegate, and to its fallbacks that may.
     fn offer_tools(&self, spec: &mut SessionSpec) {
         let Some(offer) = &self.offer else { return };
         let config = &self.app.config;
@@ -70,7 +70,7 @@ impl ConfiguredProfiles {
         }
     }
 
-    /// What takes over from a profile, and from that one in turn. It works in the same place.
+    /// Resolves the chain of fallbacks of a profile. They all work in the profile's folder.
     async fn fallback(
         &self,
         spec: &SessionSpec,
@@ -88,14 +88,15 @@ impl ConfiguredProfiles {
             let candidates = candidates.map_err(|error| invalid(&error))?;
             chain.push(self.first_ready(candidates).await?);
         }
+        // Linked from the last to the first, because each specification contains the next one.
         let hang_on = |fallback: Option<Box<SessionSpec>>, spec| {
             Some(Box::new(SessionSpec { fallback, ..spec }))
         };
         Ok(chain.into_iter().rev().fold(None, hang_on))
     }
 
-    /// The last candidate is taken as it is: it needs nothing, or it is the only one and will
-    /// say itself what it misses.
+    /// Returns the first candidate that is ready. The last one is not checked: it needs nothing, or
+    /// it is the only one and reports itself what is missing.
     async fn first_ready(&self, mut candidates: Vec<SessionSpec>) -> Result<SessionSpec, Failure> {
         let last = candidates
             .pop()

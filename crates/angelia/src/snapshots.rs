@@ -1,6 +1,6 @@
-//! `sessions.snapshots`: every session also as one JSON file, for people and programs that read
-//! files. Written whole after each change and put in place by a rename, so that a reader never
-//! sees half of one.
+//! `sessions.snapshots`: writes every session also as one JSON file, for people and programs that
+//! read files. The whole file is written after each change and renamed into place, so that a reader
+//! never sees half of it.
 
 use std::{
     fs, io,
@@ -28,13 +28,14 @@ const PAGE: usize = 512;
 struct Snapshot {
     version: u32,
     session: resources::Session,
-    /// What was said, with true roles, also in the sessions it was forked from.
+    /// The conversation, with true roles, including that of the sessions it was forked from.
     messages: Vec<Value>,
     /// Oldest first.
     turns: Vec<resources::Turn>,
 }
 
-/// Keeps the files up to date until `tasks` are stopped; what has changed by then is written.
+/// Keeps the files up to date until `tasks` are stopped. Changes made before that are still
+/// written.
 pub(crate) fn keep(engine: &Engine, folder: PathBuf, tasks: &Tasks) {
     let mut changes = engine.changes();
     let engine = engine.clone();
@@ -119,7 +120,7 @@ fn put(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
         .and_then(|()| file.sync_data())
         .and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
-        // The disk may be full; the half file must not stay.
+        // The disk may be full; a partial file must not stay.
         let _gone = fs::remove_file(&unfinished);
     }
     written

@@ -1,6 +1,6 @@
 //! Installs the pinned real programs that the tests drive, once per lock file: each folder of
 //! `tests/npm` into the same folder of `target/npm`, each of `tests/python` into `target/python`.
-//! Besides them `tmux`, from the system's own packages.
+//! It also installs `tmux`, from the system's packages.
 
 mod npm;
 mod python;
@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<()> {
     tmux::install()
 }
 
-/// Installs what only benchmarks run beside us, from `tests/bench-python`.
+/// Installs the programs that only benchmarks compare with, from `tests/bench-python`.
 pub(crate) fn peers() -> Result<()> {
     for group in groups("bench-python")? {
         python::install(&group)?;
@@ -33,14 +33,15 @@ pub(crate) fn peers() -> Result<()> {
 
 /// Packages that are pinned and installed together.
 struct Group {
-    /// Their folder below `tests` and below `target`.
+    /// Their folder, relative to `tests` and to `target`.
     name: String,
     pins: PathBuf,
     target: PathBuf,
 }
 
 impl Group {
-    /// The lock file itself is the stamp: no hash to explain, and a difference can be looked at.
+    /// Returns the path of the stamp, a copy of the installed lock file. A copy needs no hash, and
+    /// a difference can be inspected.
     fn stamp(&self) -> PathBuf {
         self.target.join("installed")
     }
@@ -49,7 +50,7 @@ impl Group {
         fs::read_to_string(self.stamp()).is_ok_and(|stamp| stamp == lock)
     }
 
-    /// An installation that is cut off leaves no stamp behind.
+    /// Removes the stamp before installing, so that an aborted installation leaves none behind.
     fn begin(&self) -> Result<()> {
         fs::create_dir_all(&self.target)
             .with_context(|| format!("cannot make {}", self.target.display()))?;

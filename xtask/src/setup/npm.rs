@@ -1,5 +1,5 @@
-//! Packages from npm: what a lock file says, and of the programs that are packed by platform those
-//! for this one.
+//! Installs packages from npm as the lock file pins them. Of the programs that are packaged per
+//! platform, it requires those for this platform.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::{Group, read};
 use crate::program::{command, output, succeed};
 
-/// What npm needs to install exactly what the lock file says.
+/// The files npm needs to install exactly the locked versions.
 const FILES: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 
 pub(super) fn install(group: &Group) -> Result<()> {
@@ -26,11 +26,11 @@ pub(super) fn install(group: &Group) -> Result<()> {
         fs::copy(pins.join(file), target.join(file))
             .with_context(|| format!("cannot copy tests/{name}/{file}"))?;
     }
-    // The programs are in the packages as files: no install script has anything to do.
+    // The packages contain the programs as files, so no install script is needed.
     succeed(command("npm").args(["ci", "--ignore-scripts"]).current_dir(target)).with_context(
         || format!("cannot install tests/{name}; is the package registry reachable?"),
     )?;
-    // npm passes over an optional package that it cannot fetch.
+    // npm silently skips an optional package that it cannot fetch.
     let missing = missing(target, &programs);
     ensure!(missing.is_empty(), "npm did not install {}", missing.join(", "));
     group.finish(&lock)
@@ -45,7 +45,7 @@ fn require_npm() -> Result<()> {
     Ok(())
 }
 
-/// The packages for this platform, by the names in the manifest.
+/// Returns the packages for this platform, by the names in the manifest.
 fn programs(manifest: &str, platform: &str) -> Result<Vec<String>> {
     let ending = format!("-{platform}");
     let words = manifest.split('"').skip(1).step_by(2);
@@ -53,7 +53,7 @@ fn programs(manifest: &str, platform: &str) -> Result<Vec<String>> {
         .filter(|word| !word.contains(':') && word.ends_with(&ending))
         .map(Into::into)
         .collect();
-    // What every platform gets is an ordinary dependency.
+    // A manifest with only ordinary dependencies has the same packages on every platform.
     ensure!(
         !programs.is_empty() || !manifest.contains("\"optionalDependencies\""),
         "package.json has no programs for {platform}"
@@ -70,7 +70,7 @@ fn missing(target: &Path, programs: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// In npm's words.
+/// Returns the platform's name as npm packages spell it.
 fn platform() -> String {
     let system = match std::env::consts::OS {
         "macos" => "darwin",

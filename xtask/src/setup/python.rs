@@ -1,5 +1,5 @@
-//! Packages from PyPI: a virtual environment per `requirements.txt`, whose every line is pinned by
-//! version and hash.
+//! Installs packages from PyPI: one virtual environment per `requirements.txt`, in which every line
+//! is pinned by version and hash.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -19,7 +19,7 @@ pub(super) fn install(group: &Group) -> Result<()> {
     group.begin()?;
     succeed(command("python3").args(["-m", "venv", "--clear"]).arg(&group.target))
         .context("cannot make a virtual environment; is Python's venv module installed?")?;
-    // Wheels only: what has to be built would need more than Python.
+    // Wheels only: building a source package would need more tools than Python.
     succeed(
         command(&python)
             .args(["-m", "pip", "install", "--quiet", "--no-deps"])

@@ -1,4 +1,4 @@
-//! tmux, which senders of the bus type into: a package of the system, not of a registry.
+//! Installs tmux, which `notify-agent` types messages into, from the system's packages.
 
 use anyhow::{Context as _, Result};
 
@@ -13,7 +13,7 @@ pub(crate) fn install() -> Result<()> {
     }
     let install =
         || succeed(command("apt-get").args(["install", "-y", "--no-install-recommends", "tmux"]));
-    // Only a machine that has never looked for packages needs the list of them first.
+    // Fetch the package list only if the first attempt fails: a fresh machine does not have it yet.
     install()
         .or_else(|_| {
             succeed(command("apt-get").arg("update"))?;

@@ -1,10 +1,9 @@
-//! How much code there is: lines that are neither blank nor comment, without tests, benchmarks and
-//! the test kit. `cargo xtask tidy` prints the figure, so that a change can be seen to make it
-//! smaller.
+//! Counts the lines of code that are neither blank nor comment, without tests, benchmarks and the
+//! test kit. `cargo xtask tidy` prints the number, so that a change can be seen to reduce it.
 
 use super::Source;
 
-/// Counts the code of everything that ships.
+/// Counts the lines of code in all files that ship.
 pub(crate) fn count(sources: &[Source]) -> usize {
     sources.iter().filter(|source| ships(&source.path)).map(|source| code_lines(&source.text)).sum()
 }

@@ -1,8 +1,8 @@
-//! Which crate may see which, and whose names the core may not know.
+//! Checks which crate depends on which, and that the core names no vendor.
 
 use super::{Problem, Source};
 
-/// A crate and the siblings it may depend on.
+/// Each crate and the workspace crates it may depend on.
 const MAY_SEE: [(&str, &[&str]); 7] = [
     ("angelia-core", &[]),
     ("angelia-wire", &[]),
@@ -39,17 +39,18 @@ pub(crate) fn check(source: &Source) -> Vec<Problem> {
 fn direction(name: &str, source: &Source) -> Vec<Problem> {
     let Some((_, allowed)) = MAY_SEE.iter().find(|(krate, _)| *krate == name) else {
         let message =
-            format!("{name} has no place in the order of crates (xtask/src/tidy/crates.rs)");
+            format!("{name} is missing from the table of crates in xtask/src/tidy/crates.rs");
         return vec![Problem::new(&source.path, 1, message)];
     };
     dependencies(&source.text)
         .into_iter()
         .filter(|(_, seen)| seen.starts_with("angelia") && !allowed.contains(seen))
-        .map(|(line, seen)| Problem::new(&source.path, line, format!("{name} may not see {seen}")))
+        .map(|(line, seen)| Problem::new(&source.path, line, format!("{name} may not use {seen}")))
         .collect()
 }
 
-/// The names under `[dependencies]` and `[build-dependencies]`; tests may see more.
+/// Returns the names under `[dependencies]` and `[build-dependencies]` with their lines.
+/// Dev-dependencies are not restricted.
 fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     let mut section = "";
     let mut found = Vec::new();
@@ -94,7 +95,7 @@ mod tests {
         let manifest = "[dependencies]\nangelia-core.workspace = true\nserde = \"1\"\n\
                         angelia-backends = { path = \"x\" }\n";
         let found = problems("crates/angelia-executors/Cargo.toml", manifest);
-        assert_eq!(found, ["angelia-executors may not see angelia-backends"]);
+        assert_eq!(found, ["angelia-executors may not use angelia-backends"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a single file looks like: its opening, its length, its name.
+//! Checks each file's opening comment, length and name.
 
 use super::{Problem, Source};
 
@@ -13,14 +13,13 @@ pub(crate) fn check(source: &Source) -> Vec<Problem> {
     }
     let mut problems = Vec::new();
     if !source.text.starts_with("//!") {
-        let message = "a file opens with `//!` and what it is for";
+        let message = "a file must start with `//!` and say what it is for";
         problems.push(Problem::new(&source.path, 1, message));
     }
     let lines = source.text.lines().count();
     if lines > MAX_LINES && !source.text.contains(TABLE) {
-        let message = format!(
-            "{lines} lines: look for the second idea in it, or mark a pure table with `{TABLE}`"
-        );
+        let message =
+            format!("{lines} lines: split the file by topic, or mark a pure table with `{TABLE}`");
         problems.push(Problem::new(&source.path, lines, message));
     }
     for part in source.path.split('/') {

@@ -1,5 +1,5 @@
-//! How long functions are. A scan of braces with comments and literals blanked out: no parser, but
-//! exact enough for code that rustfmt has seen.
+//! Checks the length of functions. It counts braces after blanking out comments and literals: not a
+//! parser, but exact enough for code that rustfmt has formatted.
 
 use super::{Problem, Source};
 
@@ -24,7 +24,7 @@ pub(crate) fn check(source: &Source) -> Vec<Problem> {
     problems
 }
 
-/// Where each `fn name` begins.
+/// Returns the offset and the name of each `fn name`.
 fn functions(code: &str) -> Vec<(usize, &str)> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     code.match_indices("fn ")
@@ -37,7 +37,7 @@ fn functions(code: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// The lines from the name to the closing brace; `None` for a declaration without a body.
+/// Counts the lines from the name to the closing brace; `None` for a declaration without a body.
 fn length(code: &str) -> Option<usize> {
     let mut depth = 0;
     let mut brackets = 0;
@@ -63,7 +63,7 @@ fn line_of(code: &str, at: usize) -> usize {
     code[..at].matches('\n').count() + 1
 }
 
-/// The code with comments, strings and characters replaced by spaces; newlines stay.
+/// Replaces comments, strings and character literals with spaces; newlines stay.
 pub(super) fn blank(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -96,7 +96,7 @@ fn follows_word(bytes: &[u8], at: usize) -> bool {
         && (bytes[at - 1].is_ascii_alphanumeric() && bytes[at - 1] != b'b' || bytes[at - 1] == b'_')
 }
 
-/// The length of a raw string that starts here.
+/// Returns the length of a raw string that starts here.
 fn raw_string(rest: &str) -> Option<usize> {
     let hashes = rest[1..].bytes().take_while(|byte| *byte == b'#').count();
     let body = rest[1 + hashes..].strip_prefix('"')?;
@@ -117,7 +117,7 @@ fn string(rest: &str) -> usize {
     rest.len()
 }
 
-/// The length of a character literal; 0 for a lifetime.
+/// Returns the length of a character literal; 0 for a lifetime.
 fn character(rest: &str) -> usize {
     if rest[1..].starts_with('\\') {
         return rest[2..]

@@ -1,8 +1,9 @@
-//! What the documents point at: links, the paths of the code map, the commands of the README.
+//! Checks the targets that documents name: links, the paths in the code map, and the commands in
+//! the README.
 
 use super::{Problem, Source};
 
-/// `exists` says whether a path from the workspace's root is there.
+/// Checks all documents; `exists` reports whether a path relative to the workspace's root exists.
 pub(crate) fn check(sources: &[Source], exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     for source in sources.iter().filter(|source| source.path.ends_with(".md")) {
@@ -20,7 +21,7 @@ pub(crate) fn check(sources: &[Source], exists: &dyn Fn(&str) -> bool) -> Vec<Pr
     problems
 }
 
-/// Relative links of any document.
+/// Checks the relative links of a document.
 fn links(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut problems = Vec::new();
@@ -32,7 +33,7 @@ fn links(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
                 continue;
             }
             if !exists(&join(folder, target)) {
-                let message = format!("the link to {target} leads nowhere");
+                let message = format!("the link to {target} is broken");
                 problems.push(Problem::new(&source.path, number + 1, message));
             }
         }
@@ -52,7 +53,7 @@ fn join(folder: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// Paths in backticks: from the root, or from a crate's folder or its `src`.
+/// Checks the paths in backticks, which start at the root or are the end of a tracked file's path.
 fn paths(source: &Source, sources: &[Source], exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, path) in quoted(&source.text).into_iter().filter(|(_, word)| is_path(word, exists))
@@ -71,7 +72,7 @@ fn paths(source: &Source, sources: &[Source], exists: &dyn Fn(&str) -> bool) -> 
     problems
 }
 
-/// A word that can only mean a file or folder of ours.
+/// Reports whether the word can only be a file or folder of this workspace.
 fn is_path(word: &str, exists: &dyn Fn(&str) -> bool) -> bool {
     let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
     let first = word.split('/').next().unwrap_or_default();
@@ -79,7 +80,7 @@ fn is_path(word: &str, exists: &dyn Fn(&str) -> bool) -> bool {
     plain && (rooted || word.ends_with(".rs"))
 }
 
-/// Every word in backticks with its line, outside of code blocks.
+/// Returns every word in backticks outside of code blocks, with its line.
 fn quoted(text: &str) -> Vec<(usize, &str)> {
     let mut in_block = false;
     let mut found = Vec::new();
@@ -93,7 +94,7 @@ fn quoted(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// `cargo xtask …` and `angelia …` name commands that exist.
+/// Checks that every `cargo xtask …` and `angelia …` names an existing command.
 fn commands(source: &Source, sources: &[Source], _: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in source.text.lines().enumerate() {
@@ -103,7 +104,8 @@ fn commands(source: &Source, sources: &[Source], _: &dyn Fn(&str) -> bool) -> Ve
                 problems.push(Problem::new(&source.path, number + 1, message));
             }
         }
-        // At the start of a line or of a quoted word it is the program, elsewhere it is the project.
+        // `angelia` is the program at the start of a line or of a word in backticks; elsewhere in a
+        // text it is the project's name.
         let typed = line.trim_start().trim_start_matches("$ ");
         let typed = typed.starts_with("angelia ").then(|| after(typed, "angelia "));
         let inline = after(line, "`angelia ");
@@ -118,7 +120,7 @@ fn commands(source: &Source, sources: &[Source], _: &dyn Fn(&str) -> bool) -> Ve
     problems
 }
 
-/// The lower-case words that follow each place of `lead` in the line.
+/// Returns the lower-case word that follows each occurrence of `lead` in the line.
 fn after<'a>(line: &'a str, lead: &str) -> Vec<&'a str> {
     let words = line.split(lead).skip(1).map(|rest| {
         let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-'));
@@ -127,7 +129,7 @@ fn after<'a>(line: &'a str, lead: &str) -> Vec<&'a str> {
     words.filter(|word| !word.is_empty() && !word.starts_with('-')).collect()
 }
 
-/// Whether the program's arguments have such a variant: `run` is `Run` there.
+/// Reports whether the program's command-line enums have such a variant, `Run` for `run`.
 fn is_subcommand(command: &str, sources: &[Source]) -> bool {
     let mut variant = String::new();
     for part in command.split('-') {
@@ -162,7 +164,7 @@ mod tests {
     fn links_are_relative_to_their_document() {
         let text = "[a](a.md) [b](../crates) [c](b.md#x) [d](https://example.com) [e](#here)";
         let found = messages(links(&source("docs/x.md", text), &exists));
-        assert_eq!(found, ["the link to b.md leads nowhere"]);
+        assert_eq!(found, ["the link to b.md is broken"]);
     }
 
     #[test]

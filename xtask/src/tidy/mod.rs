@@ -1,4 +1,5 @@
-//! Rules that no compiler checks. Each is a function from text to problems, with tests of its own.
+//! Project rules that the compiler does not check. Each rule is a function from text to problems,
+//! with its own tests.
 
 mod code_lines;
 mod crates;
@@ -13,7 +14,7 @@ use anyhow::{Context as _, Result};
 
 use crate::program::{command, output};
 
-/// One thing to repair.
+/// One violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) path: String,
@@ -30,7 +31,7 @@ impl Problem {
 /// A tracked text file.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// From the workspace's root, with forward slashes.
+    /// Relative to the workspace's root, with forward slashes.
     pub(crate) path: String,
     pub(crate) text: String,
 }
@@ -39,7 +40,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(if check()? == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints every problem; how many there are.
+/// Prints every problem and returns their number.
 pub(crate) fn check() -> Result<usize> {
     let root = crate::root();
     let sources = sources(&root)?;
@@ -59,14 +60,14 @@ pub(crate) fn check() -> Result<usize> {
     Ok(problems.len())
 }
 
-/// Everything git tracks or would track, as far as it is text.
+/// Returns all text files that git tracks or would track.
 fn sources(root: &Path) -> Result<Vec<Source>> {
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let paths = output(command("git").args(list))?
         .context("cannot list the files; tidy needs git and a checkout")?;
     let mut sources = Vec::new();
     for path in paths.split('\0').filter(|path| !path.is_empty()) {
-        // A file may be deleted and not yet committed, and an image is no text: neither is our matter.
+        // Skip a file that is deleted but not yet committed, and a file that is not text.
         if let Ok(text) = fs::read_to_string(root.join(path)) {
             sources.push(Source { path: path.to_owned(), text });
         }

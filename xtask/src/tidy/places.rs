@@ -1,8 +1,9 @@
-//! Traces of a particular machine, which have no place in a shared text.
+//! Finds absolute paths and package registries of a particular machine in shared files.
 
 use super::{Problem, Source};
 
-/// Spelled in two halves, or this file would be its own first finding.
+/// Returns the forbidden strings and their messages. They are spelled in two halves, so that this
+/// file does not report itself.
 fn traces() -> Vec<(String, &'static str)> {
     let folder = "a path of one machine; write it relative to the project or to a placeholder";
     let host = "the address of a package registry; name the package only";
@@ -20,8 +21,8 @@ fn traces() -> Vec<(String, &'static str)> {
 }
 
 pub(crate) fn check(source: &Source) -> Vec<Problem> {
-    // Cargo writes where crates come from into its lock file, and a recording is as it was.
-    // What was recorded is kept as it was said, and so is what became of it.
+    // Cargo writes the registry's address into its lock file. Recordings, and the snapshots made
+    // from them, stay as they were recorded.
     let is_recorded = source.path.starts_with("fixtures/") || source.path.ends_with(".snap");
     if source.path.ends_with("Cargo.lock") || is_recorded {
         return Vec::new();
@@ -39,7 +40,7 @@ pub(crate) fn check(source: &Source) -> Vec<Problem> {
     problems
 }
 
-/// Whether the slash continues a longer path or word, as in `a/work/b`.
+/// Reports whether the slash continues a longer path or word, as in `a/work/b`.
 fn is_inside(line: &str, at: usize) -> bool {
     let before = line[..at].chars().next_back();
     before.is_some_and(|c| {

@@ -1,30 +1,34 @@
-//! How much the bus keeps, and for how long.
+//! Limits on how many messages the bus keeps, and for how long.
 
 use std::time::Duration;
 
-/// The largest envelope, as on the wire.
+/// The largest envelope, in the bytes of its wire form.
 pub const MAX_MESSAGE: usize = 10 * 1024 * 1024;
 
-/// What waits for all names together. A sender who invents names meets this, not a full disk.
+/// Unacknowledged messages of all endpoints together. A sender that invents endpoint names runs
+/// into this limit and not into a full disk.
 pub(super) const MAX_QUEUED_IN_ALL: usize = 1_000_000;
 
-/// Of what waits, this many bytes are kept in memory as well; the rest is read when it is wanted.
+/// Bytes of queued messages that are also kept in memory; the other messages are read from disk
+/// when they are delivered.
 pub(super) const MAX_CACHED: usize = 32 * 1024 * 1024;
 
-/// The oldest dead letters are forgotten beyond this.
+/// Beyond this number the oldest dead letters are removed.
 pub(super) const MAX_DEAD: usize = 10_000;
 
-/// What one call of `Inbox::next` takes at most, unless a single message is larger.
+/// The most that one call of `Inbox::next` returns, unless a single message is larger.
 pub(super) const MAX_TAKEN_BYTES: usize = 1024 * 1024;
 
-/// As set under `bus:` in the configuration.
+/// The limits that are set under `bus:` in the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct BusLimits {
-    /// Then a message that nobody has received becomes a dead letter.
+    /// After this time a message that was not received becomes a dead letter.
     pub message_ttl: Duration,
-    /// Per endpoint; more is refused, so that what was accepted is never dropped to make room.
+    /// Per endpoint. Further messages are refused, so that an accepted message is never dropped to
+    /// make room.
     pub max_queued: usize,
-    /// A message with the same id, sender and receiver as one accepted this recently is that one.
+    /// A message with the same id, sender and receiver as one accepted this recently is a repeat of
+    /// it.
     pub dedupe_window: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! A bus that keeps nothing: for tests, and for one-off programs.
+//! A bus without a disk, for tests and for one-off programs.
 
 use std::{
     io,
@@ -20,7 +20,7 @@ use super::{
     shared::{Batch, Keeper, Shared, SharedIndex, lock},
 };
 
-/// Everything is lost with the process.
+/// A bus in memory; its messages are lost when the process ends.
 #[derive(Debug)]
 pub struct MemoryBus;
 

@@ -1,8 +1,11 @@
-//! The bus: messages that wait for their receivers. `docs/design/0004-bus.md` says why it is so.
+//! The message bus: messages wait for their receivers. `docs/design/0004-bus.md` explains the
+//! design.
 //!
-//! - [`LocalBus`]: a log on this machine's disk; what is accepted is synced.
+//! - [`LocalBus`]: a log on this machine's disk; an accepted message is synced.
 //! - [`MemoryBus`]: for tests and for programs that keep nothing.
-//! - `index`: who listens and what waits for whom; both use it, neither does I/O in it.
+//! - `index`: the listeners and the queues, in memory. Both buses use it; it does no I/O.
+//! - `bus_core`: the [`Bus`](angelia_core::ports::Bus) port on top of the index and a storage.
+//! - `dedupe`: recognises repeated messages; `backpressure`: slows down senders that are too fast.
 
 mod index;
 mod limits;

@@ -1,5 +1,6 @@
-//! A sender that is faster than its receiver is slowed down, as long as the receiver keeps taking
-//! messages. One that has stopped slows nobody: its queue fills up, and then it is refused more.
+//! Backpressure: a sender that is faster than its receiver waits for room in the receiver's queue,
+//! as long as the receiver keeps acknowledging messages. A receiver that has stopped slows down no
+//! sender: its queue fills up, and further messages to it are refused.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,24 +12,27 @@ use super::{
     shared::{Keeper, Shared, lock},
 };
 
-/// A receiver that has taken nothing for this long has stopped.
+/// A receiver without progress for this long counts as stopped.
 const STOPPED: Duration = Duration::from_millis(250);
 
 impl<K: Keeper> Shared<K> {
+    /// Waits until no receiver of `messages` has a full queue that it is still emptying.
     pub(super) async fn wait_for_room(&self, messages: &[Message]) {
         loop {
             let crowded = lock(&self.index).crowded(messages);
             let Some(room) = crowded else {
                 return;
             };
-            // Whoever stops meanwhile is seen when the time is up.
+            // A receiver that stops meanwhile sends no notification: the timeout makes the
+            // loop check again.
             let _or_stopped = tokio::time::timeout(STOPPED, room).await;
         }
     }
 }
 
 impl Index {
-    /// Resolves when it is worth looking again; `None`: nothing to wait for.
+    /// Returns a future that resolves when a full queue has made progress, or `None` if there is
+    /// nothing to wait for. Looks up each run of messages to one receiver only once.
     fn crowded(&mut self, messages: &[Message]) -> Option<impl Future<Output = ()> + use<>> {
         let mut run: Option<(Slot, usize)> = None;
         let mut last = None;
@@ -54,10 +58,13 @@ impl Index {
         Some(self.room_at(slot, count)?.notified_owned())
     }
 
+    /// Returns the notification to wait for, if `count` more messages do not fit into the queue
+    /// and its listener is still making progress.
     fn room_at(&mut self, slot: Slot, count: usize) -> Option<Arc<Notify>> {
         let cap = self.limits.max_queued;
         let endpoint = self.at_mut(slot);
         let queued = endpoint.queued() + endpoint.reserved;
+        // An empty queue never waits: a batch larger than the limit would wait forever.
         let is_crowded = queued > 0 && queued + count > cap;
         let goes_on = || {
             let last = endpoint.last_progress;

@@ -1,8 +1,8 @@
-//! Which messages have been accepted lately, so that a repeat is recognised.
+//! Recognises a message that was accepted before within the dedupe window.
 //!
-//! Only a keyed 128-bit hash is kept, in two generations: the older one is dropped when the newer
-//! one has grown old or large. A flood beyond [`GENERATION`] messages shortens the memory rather
-//! than using all of it up.
+//! Only a keyed 128-bit hash of each message is kept, in two generations: the older one is dropped
+//! when the newer one has grown old or large. A flood beyond [`MAX_GENERATION_MESSAGES`] shortens
+//! the window instead of using up all memory.
 
 use std::{
     collections::HashMap,
@@ -35,7 +35,7 @@ impl Repeats {
         }
     }
 
-    /// One message is one sender's, to one receiver, under one id.
+    /// Returns the hash that identifies a message by its id, sender and receiver.
     pub(super) fn key(&self, message: &Message) -> u128 {
         let half = |state: &RandomState| {
             let mut hasher = state.build_hasher();
@@ -66,7 +66,7 @@ impl Repeats {
         self.young.insert(key, at);
     }
 
-    /// Forgets what has outlived the window, so that a quiet bus is a small one.
+    /// Drops hashes that have outlived the window, so that an idle bus uses little memory.
     pub(super) fn tick(&mut self, now: i64) {
         if now.saturating_sub(self.born) > self.window.saturating_mul(2) {
             self.young = HashMap::new();
@@ -74,7 +74,7 @@ impl Repeats {
         }
     }
 
-    /// Accepted messages were not stored after all.
+    /// Removes a message that could not be stored after it was inserted.
     pub(super) fn remove(&mut self, key: u128) {
         self.young.remove(&key);
     }

@@ -1,4 +1,4 @@
-//! The bus itself, over whatever keeps the messages.
+//! The [`Bus`] port, generic over the storage of the messages.
 
 use std::{
     io,
@@ -22,20 +22,23 @@ use uuid::Uuid;
 
 use super::index::{Dead, Index, Notice, Outgoing, Place, Slot, Standing, Taken};
 
-/// What keeps messages: a log, or nothing but memory. Everything but `store` is quick.
+/// Stores messages: in a log, or in memory only. All methods except `store`, `read` and `close`
+/// return quickly.
 pub(super) trait Keeper: Send + Sync + 'static {
-    /// Takes messages in order, waiting for room; the answer comes when they are kept.
+    /// Queues messages in order, waiting for room. The receipts are sent to the batch's `reply`
+    /// when the messages are stored.
     fn store(&self, batch: Batch) -> BoxFuture<'_, ()>;
 
-    /// These need not be kept any more.
+    /// Notes that these messages need not be stored any longer.
     fn done(&self, positions: Vec<u64>);
 
+    /// Notes that a message has become a dead letter.
     fn dead(&self, position: u64, at: i64, reason: &str);
 
-    /// Blocks. What is damaged or not there is left out.
+    /// Reads messages from disk. Blocks. Leaves out messages that are damaged or missing.
     fn read(&self, places: &[(u64, Place)]) -> io::Result<Vec<(u64, Message)>>;
 
-    /// Keeps what is known about a name.
+    /// Stores the endpoint's record.
     fn remember(&self, name: &EndpointName, standing: &Standing) -> io::Result<()>;
 
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -81,10 +84,12 @@ impl<K: Keeper> Shared<K> {
         Ok(message)
     }
 
+    /// Publishes a dead letter again, and removes it once the new message is stored.
     async fn resend(&self, position: u64) -> Result<Receipt, BusError> {
         let dead = lock(&self.index).dead(position).cloned();
         let dead = dead.ok_or(BusError::NotFound)?;
         let mut message = self.read_dead(position, &dead).await?;
+        // A broadcast is sent again only to the endpoint that did not receive it.
         message.to = angelia_core::model::bus::Destination::Endpoint(dead.to);
         let mut outgoing = lock(&self.index).reserve(message);
         outgoing.fresh = true;
@@ -115,6 +120,7 @@ impl<K: Keeper> Shared<K> {
     }
 }
 
+/// Reads messages from the storage on a blocking thread.
 async fn read<K: Keeper>(
     keeper: &Arc<K>,
     places: Vec<(u64, Place)>,
@@ -158,7 +164,7 @@ impl<K: Keeper> Bus for Shared<K> {
             }
             if let Some(standing) = &claimed.changed {
                 let kept = self.keeper.remember(&inbox.name, standing);
-                kept.map_err(|error| failed("cannot remember the endpoint", &error))?;
+                kept.map_err(|error| failed("cannot store the endpoint's record", &error))?;
             }
             Ok(Box::new(inbox) as Box<dyn Inbox>)
         })
@@ -254,7 +260,8 @@ impl<K: Keeper> SharedInbox<K> {
         }
     }
 
-    /// Reads what is only on disk. What cannot be read has been moved meanwhile, or is damaged.
+    /// Reads messages from disk into the index. A message that cannot be read has either been
+    /// copied elsewhere meanwhile, and is read there by the next call, or is damaged.
     async fn bring(&self, places: Vec<(u64, Place)>) -> Result<(), InboxError> {
         let read = read(&self.keeper, places.clone()).await?;
         let mut index = lock(&self.index);
@@ -325,7 +332,8 @@ impl<K: Keeper> Drop for SharedInbox<K> {
     }
 }
 
-/// One word per sender; whoever does not listen misses it.
+/// Tells senders which of their messages were taken, with one notice for each run of messages of
+/// the same sender. A sender whose channel is full or closed misses the notice.
 fn tell(notices: Vec<Notice>) {
     let mut notices = notices.into_iter().peekable();
     while let Some((watch, id)) = notices.next() {

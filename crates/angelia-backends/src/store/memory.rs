@@ -1,5 +1,5 @@
-//! The store without a disk: one process, nothing kept. The same rules as on disk, which the
-//! conformance suite checks.
+//! A store in memory, for one process. It follows the same rules as the store on disk; the
+//! conformance suite checks both.
 
 mod kept;
 
@@ -25,7 +25,7 @@ use self::kept::{Kept, KeptSession, NO_SESSION, refuse_finished};
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// Sessions, turns and events of this process, gone with it.
+/// Sessions, turns and events in memory; they are lost when the process ends.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     kept: Mutex<Kept>,
@@ -36,6 +36,7 @@ impl MemoryStore {
         Self::default()
     }
 
+    /// Runs `work` on the data at once, unless the store is closed.
     fn answer<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Kept) -> Result<T, StoreError>,

@@ -1,4 +1,4 @@
-//! Sessions, turns and events: in SQLite for everybody, in memory for tests and one-off runs.
+//! Stores for sessions, turns and events: in SQLite, or in memory for tests and one-off runs.
 
 mod memory;
 mod sqlite;

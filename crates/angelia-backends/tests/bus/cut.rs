@@ -1,5 +1,5 @@
-//! The log cut off, torn or overwritten at any byte: what was whole before it is there, in order,
-//! nothing of what follows is, and the bus goes on from there.
+//! The log is truncated, torn or overwritten at any byte: the complete records before that byte are
+//! there, in order, nothing after it is, and the bus continues from there.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::place::{Place, cases};
 const MESSAGES: usize = 40;
 const LOG: &str = "log/0000000000000001.log";
 
-/// A log, and where each of its messages ends.
+/// A log and the offset at which each of its messages ends.
 struct Written {
     log: Vec<u8>,
     ends: Vec<usize>,
@@ -43,7 +43,7 @@ fn written() -> &'static Written {
             log.truncate(ends[MESSAGES - 1] + 512);
             Written { log, ends }
         };
-        // On a thread of its own, since one who asks may be inside a runtime.
+        // On a separate thread, because the caller may be inside a runtime.
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let written = std::thread::spawn(move || runtime.block_on(write));
         written.join().unwrap()
@@ -52,12 +52,12 @@ fn written() -> &'static Written {
 
 #[derive(Clone, Debug)]
 enum Damage {
-    /// The file ends there.
+    /// The file ends at this byte.
     Short,
-    /// Never written.
+    /// The bytes were never written.
     Zeros,
     Garbage(u8),
-    /// One block did not reach the disk, and what follows it did.
+    /// One block did not reach the disk, but later ones did.
     Hole(usize),
 }
 

@@ -1,4 +1,4 @@
-//! The buses: the conformance suite over each, and what only a log on disk can go through.
+//! The buses: the conformance suite for each, and the tests that apply only to a log on disk.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

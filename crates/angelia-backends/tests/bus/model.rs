@@ -1,5 +1,5 @@
-//! Any sequence of what senders, receivers and deaths do, against queues that are as simple as can
-//! be: whatever segments, copies and reserves there are behind it, nobody can tell.
+//! Runs random sequences of sends, receives and process deaths against a model made of simple
+//! queues: segments, copies and reserves of the real bus must not be observable.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,12 +25,12 @@ enum Step {
         to: usize,
         sizes: Vec<usize>,
     },
-    /// Listens, or goes on listening.
+    /// Attaches, or stays attached.
     Take {
         name: usize,
         limit: usize,
     },
-    /// Of what it has taken, from the newest or from the oldest.
+    /// Acknowledges received messages, from the newest or from the oldest.
     Ack {
         name: usize,
         count: usize,
@@ -42,7 +42,7 @@ enum Step {
     Leave {
         name: usize,
     },
-    /// Time enough for repeats to be forgotten and segments with them.
+    /// Advances the clock so far that repeats are forgotten and their segments can be freed.
     Later,
     Reopen,
 }
@@ -70,10 +70,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One name, as simple as can be.
+/// The model of one endpoint.
 #[derive(Default)]
 struct Queue {
-    /// The number of a message, its size, and whether it may have been seen before.
+    /// Each message's number, its size, and whether it may have been delivered before.
     waiting: VecDeque<(u64, usize, bool)>,
     taken: Vec<(u64, usize, Position)>,
 }
@@ -183,13 +183,13 @@ impl Stage {
         }
     }
 
-    /// As a death of the process looks: nothing is said first.
+    /// Drops the bus without closing it, as when its process dies.
     fn reopen(&mut self) {
         self.inboxes.clear();
         self.bus = None;
         for queue in &mut self.queues {
             queue.give_back();
-            // Nobody knows what was on its way.
+            // Messages in flight may or may not have been delivered.
             for (_, _, again) in &mut queue.waiting {
                 *again = true;
             }
@@ -219,7 +219,7 @@ proptest! {
             for step in steps {
                 stage.step(step).await;
             }
-            // Everything that is owed comes, in order.
+            // Every message that is still due arrives, in order.
             stage.step(Step::Reopen).await;
             for name in 0..NAMES.len() {
                 while !stage.queues[name].waiting.is_empty() {

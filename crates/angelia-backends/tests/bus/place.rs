@@ -1,4 +1,4 @@
-//! A folder of its own for every test, with a bus in it.
+//! A temporary folder with a bus in it, one for each test.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,7 +12,7 @@ pub(crate) struct Place {
     folder: TempDir,
 }
 
-/// So many cases, because each is a whole bus; `PROPTEST_CASES` asks for more.
+/// Configures proptest with few cases, because each opens a whole bus; `PROPTEST_CASES` sets more.
 pub(crate) fn cases(few: u32) -> ProptestConfig {
     let mut config = ProptestConfig::default();
     if config.cases == 256 {

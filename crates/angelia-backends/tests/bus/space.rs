@@ -1,4 +1,4 @@
-//! Segments: many of them, large ones, and the space they give back.
+//! Segments: many of them, large ones, and the disk space they free.
 
 use std::{fs, time::Duration};
 
@@ -21,7 +21,7 @@ fn sized(to: &str, id: &str, size: usize) -> Message {
 
 fn on_disk(place: &Place) -> u64 {
     let files = fs::read_dir(place.path().join("log")).unwrap();
-    // One that is being renamed is counted the next time.
+    // A file that is being renamed is counted by the next call.
     files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum()
 }
 
@@ -38,7 +38,7 @@ async fn messages_of_many_segments_come_in_order_also_after_a_start() {
     let place = Place::new();
     let wish = BusWish::default();
     let bus = place.open(&wish);
-    // More than fits in memory as well, and two larger than a segment.
+    // More messages than fit into memory, and two that are larger than a segment.
     for number in 0..50 {
         let size = if number % 25 == 7 { 9 * MIB } else { MIB };
         accepted(&bus, sized("r", &number.to_string(), size)).await;
@@ -69,7 +69,7 @@ async fn space_is_given_back_around_a_message_that_waits() {
         inbox.ack(&positions(&got));
     }
     wish.clock.advance(wish.dedupe_window);
-    // Something has to happen for the log to be looked at.
+    // The log is checked only when something is written to it.
     let mut number = 0;
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while on_disk(&place) > 24 * MIB as u64 {
@@ -111,7 +111,7 @@ async fn a_quiet_bus_is_small_again() {
 async fn small_messages_need_little_space() {
     let place = Place::new();
     let wish = BusWish {
-        // Looked at often. The clock of the messages stands still, so none is too old.
+        // Poll often. The bus's clock stands still, so no message expires.
         message_ttl: Duration::from_millis(400),
         max_queued: 2000,
         ..BusWish::default()

@@ -1,4 +1,4 @@
-//! Files that cannot be opened or used: a clear sentence, nothing changed, no panic.
+//! Files that cannot be opened or used: a clear error, nothing changed, no panic.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 
 use crate::home::Home;
 
-/// Opening fails with these words and leaves the file as it is.
+/// Asserts that opening fails with this message and leaves the file unchanged.
 fn assert_refused(home: &Home, words: &[&str]) -> OpenError {
     let before = fs::read(home.state()).unwrap();
     let error = home.try_open().unwrap_err();
@@ -68,7 +68,7 @@ async fn a_damaged_page_is_named_and_does_not_stop_the_rest() {
     store.close().await;
     drop(store);
     let mut bytes = fs::read(home.state()).unwrap();
-    // The schema stays, so that the file opens; the youngest rows are in the last pages.
+    // Keep the schema intact, so that the file opens; the newest rows are in the last pages.
     let half = bytes.len() / 2;
     bytes[half..].fill(0xa5);
     fs::write(home.state(), bytes).unwrap();
@@ -93,7 +93,7 @@ async fn a_truncated_file_is_named() {
     drop(store);
     let bytes = fs::read(home.state()).unwrap();
     fs::write(home.state(), &bytes[..bytes.len() / 2]).unwrap();
-    // Whether it shows at once or with the first reading depends on what is missing.
+    // The damage shows on opening or on the first read, depending on what is missing.
     let text = match home.try_open() {
         Err(error) => error.to_string(),
         Ok(store) => {
@@ -111,7 +111,7 @@ fn what_cannot_be_opened_says_why() {
         home.path().join("missing/state.db"),
         // A folder where the file should be.
         home.path().to_path_buf(),
-        // Nobody can write there, not even root.
+        // Not even root can write there.
         "/proc/state.db".into(),
     ];
     for path in cases {
@@ -186,7 +186,7 @@ fn many_may_open_a_new_file_at_once() {
     drop(home.open());
 }
 
-/// What the numbered migrations add up to. A released one never changes: add another.
+/// The schema that all migrations produce. A released migration never changes: add a new one.
 #[test]
 fn the_schema_is_the_one_we_know() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! A home folder of its own for every test, with a store in it.
+//! A temporary home folder with a store in it, one for each test.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -33,7 +33,7 @@ impl Home {
         Arc::new(self.owners().enter("run").unwrap())
     }
 
-    /// As one more process would.
+    /// Opens the store as another process would.
     pub(crate) fn open(&self) -> SqliteStore {
         self.try_open().unwrap()
     }

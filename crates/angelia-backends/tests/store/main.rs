@@ -1,4 +1,4 @@
-//! The stores: the conformance suite over each, and what only a file on disk can go through.
+//! The stores: the conformance suite for each, and the tests that apply only to a file on disk.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! Several processes on one file, and one of them killed. The other process is this test program
-//! once more, told to run one of its ignored tests.
+//! Several processes on one file, and one of them killed. The other process is this same test
+//! program, started to run one of its ignored tests.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -22,7 +22,7 @@ use crate::home::Home;
 struct Other {
     child: Child,
     output: BufReader<ChildStdout>,
-    /// Held open: its end is the child's sign to stop.
+    /// Held open: closing it tells the child to stop.
     input: ChildStdin,
 }
 
@@ -42,7 +42,7 @@ impl Other {
         Self { child, output, input }
     }
 
-    /// The rest of the next line that starts with `word`.
+    /// Returns the rest of the next line that starts with `word`.
     fn says(&mut self, word: &str) -> String {
         let mut line = String::new();
         loop {
@@ -67,7 +67,7 @@ impl Drop for Other {
     }
 }
 
-/// What the other process is told first; `None` when somebody runs all ignored tests.
+/// Returns the first line that this process was sent; `None` when a user runs all ignored tests.
 fn told() -> Option<String> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();

@@ -1,4 +1,5 @@
-//! The questions of one turn: what the rules say, what people are asked, and their answers.
+//! The approvals of one turn: checks each request against the permission rules, keeps the requests
+//! that people must decide, and closes them.
 
 use std::{path::Path, sync::Arc};
 
@@ -10,7 +11,7 @@ use crate::model::{
     Resolution, RuleAnswer, Verdict,
 };
 
-/// What has been asked and not yet answered.
+/// The approvals of one turn that nobody has decided yet, oldest first.
 #[derive(Default)]
 pub(super) struct Approvals {
     open: Vec<Open>,
@@ -22,20 +23,20 @@ struct Open {
     since: Instant,
 }
 
-/// What becomes of a request.
+/// Result of [`PendingApprovals::request`].
 pub(super) enum Asked {
-    /// Decided at once; people may want to know.
+    /// The rules decided at once. The notice, if any, is shown to viewers.
     Decided { decision: Decision, notice: Option<Notice> },
-    /// Put to people.
+    /// A person has to decide.
     Pending(Approval),
 }
 
-/// Who there is to ask, and what has been said before.
+/// Everything that decides whether a request needs a person.
 pub(super) struct Rules<'a> {
     pub(super) permissions: &'a Permissions,
     pub(super) cwd: &'a Path,
     pub(super) can_ask: bool,
-    /// When a question asked now is no longer waited for.
+    /// Expiry of an approval that is requested now.
     pub(super) expires_at: Timestamp,
     pub(super) granted: &'a [(Arc<str>, Option<Arc<str>>)],
 }
@@ -69,13 +70,13 @@ impl Approvals {
         }
     }
 
-    /// Takes an open question off the list: somebody has decided.
+    /// Removes a pending approval because it has been decided.
     pub(super) fn take(&mut self, id: ApprovalId) -> Option<ApprovalRequest> {
         let index = self.open.iter().position(|open| open.id == id)?;
         Some(self.open.remove(index).request)
     }
 
-    /// Takes the question of this key off the list: the agent no longer wants an answer.
+    /// Removes the pending approval with the agent's `key` because the agent withdrew the request.
     pub(super) fn withdraw(&mut self, key: &str) -> Option<ApprovalId> {
         let index = self.open.iter().position(|open| *open.request.key == *key)?;
         Some(self.open.remove(index).id)
@@ -85,17 +86,17 @@ impl Approvals {
         self.open.is_empty()
     }
 
-    /// When the oldest open question was asked.
+    /// Time at which the oldest pending approval was requested.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.open.first().map(|open| open.since)
     }
 
-    /// Questions that nobody has answered since then.
+    /// Returns the approvals that were requested at or before `then`.
     pub(super) fn unanswered_since(&self, then: Instant) -> Vec<ApprovalId> {
         self.open.iter().filter(|open| open.since <= then).map(|open| open.id).collect()
     }
 
-    /// Closes what is still open when the turn ends.
+    /// Denies every approval that is still pending when the turn ends.
     pub(super) fn close(&mut self) -> Vec<(ApprovalId, EventKind)> {
         self.open
             .drain(..)

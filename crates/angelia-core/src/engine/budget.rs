@@ -1,4 +1,4 @@
-//! What is enough: how much of its budgets a segment of a turn has used.
+//! Counts how much of its budgets (time, tool calls, cost) a turn has used.
 
 use tokio::time::Instant;
 
@@ -8,7 +8,7 @@ pub(super) struct Meter {
     budgets: Budgets,
     began: Instant,
     tools: u32,
-    /// Of the segments that are over, and of the running one.
+    /// Cost of the finished segments; `segment_cost_usd` has the cost of the running one.
     paid_before: f64,
     paid: f64,
 }
@@ -18,20 +18,20 @@ impl Meter {
         Self { budgets, began: now, tools: 0, paid_before: 0.0, paid: 0.0 }
     }
 
-    /// Another segment begins with fresh budgets of time and tools; what was paid stays paid.
+    /// Starts another segment: time and tool calls are counted anew, the cost accumulates.
     pub(super) fn restart(&mut self, now: Instant) {
         self.began = now;
         self.tools = 0;
         self.paid_before += std::mem::take(&mut self.paid);
     }
 
-    /// Notes an event, and says which setting is used up by it.
+    /// Counts an event and returns the setting whose budget it exhausts.
     pub(super) fn event(&mut self, kind: &EventKind) -> Option<&'static str> {
         match kind {
             EventKind::ToolCall(_) => {
                 self.tools += 1;
                 let limit = self.budgets.tools?;
-                // The tool that is one too many is stopped before it has done anything much.
+                // The call over the limit is stopped right after it has started.
                 (self.tools > limit).then_some("budget_tool_count")
             }
             EventKind::Usage(usage) => {
@@ -42,12 +42,12 @@ impl Meter {
         }
     }
 
-    /// The whole turn has cost what it may: it does not go on by itself.
+    /// Whether the whole turn has used up its cost budget; such a turn is not resumed.
     pub(super) fn is_costly(&self) -> bool {
         self.budgets.cost_usd.is_some_and(|limit| self.paid_before + self.paid >= limit)
     }
 
-    /// When the segment's time is up.
+    /// Time at which the segment's time budget ends.
     pub(super) fn time_is_up_at(&self) -> Option<Instant> {
         self.budgets.time.map(|time| self.began + time)
     }

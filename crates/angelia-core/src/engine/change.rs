@@ -1,5 +1,5 @@
-//! A session whose settings are changed while it lives, one that is launched anew, and one that is
-//! put to rest.
+//! Changes to a session's launch specification: new settings, a relaunch with another agent, and
+//! the release of a session.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::{
     ports::StoreError,
 };
 
-/// What becomes of a specification.
+/// A change to a session's specification.
 pub(super) enum Change {
-    /// Some settings are others.
+    /// Edits some settings; the agent's conversation goes on.
     Settings(Box<dyn FnOnce(&mut SessionSpec) + Send>),
-    /// The next agent begins a conversation of its own with the history in here; not while a turn
-    /// is under way.
+    /// Replaces the specification: the next agent starts a new conversation with the history in it.
+    /// Refused while a turn is running or queued.
     Launch(Box<SessionSpec>),
 }
 
@@ -33,9 +33,9 @@ impl fmt::Debug for Change {
 }
 
 impl Engine {
-    /// Changes what a session is started with. Permissions count from now on, also in a running
-    /// turn; the rest from the next turn, which starts the agent anew on the same conversation if
-    /// its process cannot take the change up.
+    /// Changes the settings a session is started with. New permissions apply at once, also to a
+    /// running turn. All other settings apply from the next turn on, which restarts the agent on
+    /// the same conversation if its process cannot take the change over.
     pub async fn change_session(
         &self,
         id: SessionId,
@@ -45,9 +45,9 @@ impl Engine {
         changed.ok_or(EngineError::ShuttingDown)
     }
 
-    /// Launches a session anew from its next turn on: another agent, which is told the
-    /// specification's history. The session keeps its name and its record. `false`: a turn is
-    /// under way or waits, and nothing has changed.
+    /// Relaunches a session from its next turn on with another agent, which starts from the history
+    /// in `spec`. The session keeps its name and its record. Returns `false` and changes nothing if
+    /// a turn is running or queued.
     pub async fn relaunch_session(
         &self,
         id: SessionId,
@@ -71,15 +71,15 @@ impl Engine {
                     self.shared.changed(id);
                     return Ok(record);
                 }
-                // The actor had just decided to end: start another one.
+                // The actor has just ended: start another one and send the change again.
                 Err(Command::Change { change: returned, .. }) => change = returned,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
         }
     }
 
-    /// Ends a running turn, closes the session's agent, and lets others own the session. It stays
-    /// as it is, and the next turn finds it so.
+    /// Ends the running turn, closes the session's agent and releases the lease, so that another
+    /// process can own the session. The stored session is unchanged.
     pub async fn rest_session(&self, id: SessionId) -> Result<(), EngineError> {
         self.session(id).await?;
         if let Some(lease) = self.shared.end_actor(id).await {
@@ -90,7 +90,7 @@ impl Engine {
 }
 
 impl SessionActor {
-    /// `None`: not now.
+    /// Returns `None` if the change is not possible now.
     pub(super) async fn change(
         &mut self,
         change: Change,
@@ -111,8 +111,8 @@ impl SessionActor {
         Ok(Some(SessionRecord::clone(&self.record)))
     }
 
-    /// Puts another specification in the place of the old one, whose agent and its own transcript
-    /// are given up: the new one's history has what was said.
+    /// Replaces the specification, closes the old agent and deletes its transcript: the history of
+    /// the new specification carries the conversation.
     pub(super) async fn launch_anew(&mut self, spec: SessionSpec) -> Result<(), StoreError> {
         self.close_agent().await;
         let mut record = SessionRecord::clone(&self.record);
@@ -125,7 +125,7 @@ impl SessionActor {
             (self.shared.executor(&old.spec.executor), &old.native)
             && let Err(error) = executor.forget(&old.spec, native).await
         {
-            tracing::warn!(session = %old.id, %error, "a transcript that nobody needs stays");
+            tracing::warn!(session = %old.id, %error, "the old agent's transcript was not deleted");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Sessions as frontends handle them: made, named, found, renamed, forked, removed.
+//! The session methods of the engine: create, list, rename, fork, delete.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Engine {
-    /// A new session; with a name, the session that has the name already, if there is one.
+    /// Creates a session. With a name that already has a session, returns that session instead.
     pub async fn create_session(&self, new: NewSession) -> Result<SessionRecord, EngineError> {
         self.shared.executor(&new.spec.executor)?;
         let now = self.shared.clock.now();
@@ -34,7 +34,7 @@ impl Engine {
         if let Some(name) = new.name {
             let named = store.bind_name(&name, session.id).await?;
             if named != session.id {
-                // Somebody was faster: the name means their session, and ours is not needed.
+                // Another caller bound the name first: use its session and drop ours.
                 store.delete_session(session.id).await?;
                 return self.session(named).await;
             }
@@ -64,14 +64,14 @@ impl Engine {
                     self.shared.changed(id);
                     return Ok(SessionRecord { revision, ..session });
                 }
-                // A turn of the session wrote in between: its change stays, ours comes after.
+                // The session's actor wrote in between: read its change and apply ours on top.
                 Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// A new session that continues from where this one stands now.
+    /// Creates a session that continues from the current state of this one.
     pub async fn fork_session(&self, id: SessionId) -> Result<SessionRecord, EngineError> {
         let parent = self.session(id).await?;
         let executor = self.shared.executor(&parent.spec.executor)?;
@@ -94,34 +94,36 @@ impl Engine {
         Ok(session)
     }
 
-    /// Everything that was said in a session, with true roles, also before it was forked.
+    /// Returns the whole conversation of a session as messages, including what was said before the
+    /// fork.
     pub async fn messages(&self, id: SessionId) -> Result<Vec<Message>, EngineError> {
         self.messages_until(id, TurnId::from_uuid(Uuid::max())).await
     }
 
-    /// The same, as it was after a turn.
+    /// Returns the conversation as it was after the turn `last`.
     pub async fn messages_until(
         &self,
         id: SessionId,
         last: TurnId,
     ) -> Result<Vec<Message>, EngineError> {
         let session = self.session(id).await?;
+        // The page bound is exclusive and turn ids sort by age, so the next id includes `last`.
         let end = Uuid::from_u128(last.as_uuid().as_u128().saturating_add(1));
         let end = TurnId::from_uuid(end);
         Ok(history::before(&*self.shared.store, &session, end).await?)
     }
 
-    /// Which sessions have something new from now on: a turn that ended, another title, a fork,
-    /// an end.
+    /// Subscribes to the ids of sessions that change: a turn ended, a new title, a fork, a
+    /// deletion.
     pub fn changes(&self) -> broadcast::Receiver<SessionId> {
         self.shared.changes.subscribe()
     }
 
-    /// Removes a session, its record, and the agent's own transcript of it. A running turn is
-    /// interrupted first.
+    /// Deletes a session, its record, and the agent's own transcript. Interrupts a running turn
+    /// first.
     pub async fn delete_session(&self, id: SessionId) -> Result<(), EngineError> {
         let session = self.session(id).await?;
-        // Held by another process: refuse before anything is removed.
+        // Own the session before anything is removed: fails if another process holds it.
         let lease = match self.shared.end_actor(id).await {
             Some(lease) => lease,
             None => self.shared.store.acquire(id).await?,

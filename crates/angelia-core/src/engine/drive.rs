@@ -1,5 +1,6 @@
-//! An agent runs, and the record is kept, until the agent says that the turn is over; or until
-//! somebody, a clock or a budget says so and the agent obeys; or until it does not.
+//! Runs one segment of a turn: drives the agent and records its events until the agent reports the
+//! end, or until an interrupt, a timeout or a budget stops it. An agent that does not stop is
+//! abandoned.
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -28,17 +29,18 @@ use crate::{
     ports::{Activity, Emitted, Ended, EventSender, StoreError, TurnControl, TurnIo},
 };
 
-/// Batches an agent may be ahead of the recorder: enough to overlap, too few to hoard.
+/// Event batches an agent may be ahead of the recorder: enough to overlap reading and writing, too
+/// few to pile up.
 const BATCHES: usize = 16;
 const CONTROLS: usize = 16;
 
-/// The notice behind which a turn waits for its caller.
+/// Code of the notice that tells the caller to send tool results.
 pub const AWAITING_TOOL_RESULT: &str = "awaiting_tool_result";
 
-/// An agent whose clock rang answers the interrupt at once or not at all.
+/// Grace after a timeout: a hung agent answers the interrupt at once or not at all.
 const RUNG_GRACE: Duration = Duration::from_millis(500);
 
-/// One running segment and what it needs besides its actor.
+/// One running segment, with the state that does not belong to the session actor.
 pub(super) struct Drive<'a> {
     turn: &'a Turn,
     recorder: &'a mut Recorder,
@@ -46,24 +48,22 @@ pub(super) struct Drive<'a> {
     control: mpsc::Sender<TurnControl>,
     cancel: CancellationToken,
     approvals: Approvals,
-    /// Why the agent was asked to stop.
     stop: Option<Stop>,
-    /// When it is no longer waited for.
+    /// When we stop waiting for an agent that was asked to stop.
     give_up_at: Option<Instant>,
-    /// Why the turn can no longer be recorded.
+    /// Set when the turn can no longer be recorded.
     broken: Option<StoreError>,
 }
 
-/// How an agent's run came to an end.
 enum RunEnd {
     Ended(Ended),
     Panicked,
-    /// It was asked to stop, and did not.
+    /// The agent was asked to stop and did not.
     GivenUp,
 }
 
 impl SessionActor {
-    /// Lets the agent run one segment.
+    /// Runs one segment with the agent.
     pub(super) async fn drive(
         &mut self,
         mut live: LiveAgent,
@@ -88,6 +88,7 @@ impl SessionActor {
             broken: None,
         };
         let end = self.run_agent(&mut live, io, &mut batches, &mut drive).await;
+        // The agent may have sent its last events together with its end.
         while let Ok(batch) = batches.try_recv() {
             self.record_batch(&mut drive, batch).await;
         }
@@ -98,7 +99,8 @@ impl SessionActor {
             drive.broken = Some(error);
         }
         if !std::mem::take(&mut self.changed_midway) {
-            // What the agent told of itself (its model) is part of what it was started with.
+            // The agent may have reported its model, which changed the specification; the live
+            // agent still matches it.
             live.fingerprint.clone_from(&self.fingerprint);
         }
         self.agent = Some(live);
@@ -116,16 +118,18 @@ impl SessionActor {
         let mut run = CatchUnwind(Box::pin(live.agent.run(drive.turn, io)));
         let mut alarm = std::pin::pin!(sleep_until(drive.deadline()));
         loop {
-            // Clocks mostly move away from us; the alarm is set again only when one comes nearer.
+            // Deadlines mostly move into the future, so the alarm is reset only when one moves
+            // closer.
             let deadline = drive.deadline();
             if deadline < alarm.deadline() {
                 alarm.as_mut().reset(deadline);
             }
+            // In this order: events are recorded before the end of the run is seen.
             tokio::select! {
                 biased;
                 Some(batch) = batches.recv() => {
                     self.record_batch(drive, batch).await;
-                    // Whoever follows gets it before the agent is heard again.
+                    // Let viewers receive the batch before the agent is polled again.
                     yield_now().await;
                 }
                 ended = &mut run => return ended.map_or(RunEnd::Panicked, RunEnd::Ended),
@@ -160,7 +164,7 @@ impl SessionActor {
         }
     }
 
-    /// Something may have rung.
+    /// Acts on the timeout or time budget that has expired, if any.
     async fn look_at_clocks(&mut self, drive: &mut Drive<'_>, now: Instant) {
         if drive.stop.is_some() {
             return;
@@ -177,7 +181,7 @@ impl SessionActor {
             for id in drive.approvals.unanswered_since(now - rang.after) {
                 let decision = Decision::new(Verdict::Deny, "timeout")
                     .with_note("nobody answered in time (approval_timeout)");
-                // Nobody else can have taken it: we are the only one who does.
+                // Cannot fail: only this task removes pending approvals.
                 let _taken = self.decide(drive, id, decision).await;
             }
             return;
@@ -197,7 +201,8 @@ impl SessionActor {
         drive.stop(Stop::Budget(setting), self.shared.limits.interrupt_grace);
     }
 
-    /// What the end of the run means for the turn, and for the process.
+    /// Turns the end of the agent's run into the outcome of the segment, and closes an agent that
+    /// cannot be trusted to go on.
     async fn settle(
         &mut self,
         end: RunEnd,
@@ -205,9 +210,10 @@ impl SessionActor {
         broken: Option<StoreError>,
     ) -> SegmentEnd {
         let obeyed = matches!(end, RunEnd::Ended(_));
+        // An agent whose background work timed out is healthy: its answer is complete.
         let hung = matches!(&stop, Some(Stop::Clock(rang)) if rang.state != State::Background);
         if !obeyed || hung {
-            // Nobody knows what it is doing.
+            // The agent panicked, hung or did not stop: its state is unknown, so it is not reused.
             let grace = if hung { RUNG_GRACE / 2 } else { self.shared.limits.close_grace };
             self.close_agent_within(grace).await;
         }
@@ -216,7 +222,7 @@ impl SessionActor {
         }
         match (end, stop) {
             (RunEnd::Panicked, _) => {
-                let message = "the agent's driver panicked; this is a defect of angelia";
+                let message = "the agent's driver panicked; this is a bug in angelia";
                 Ended::failed(Failure::new(FailureKind::Internal, message)).into()
             }
             (_, Some(Stop::Clock(rang))) if hung => timed_out(&rang).into(),
@@ -232,7 +238,7 @@ impl SessionActor {
                 Ended { status: Status::Partial, text: None, reason: setting.into() }.into()
             }
             (RunEnd::GivenUp, _) => {
-                interrupted("interrupted; its process did not stop by itself and was ended").into()
+                interrupted("interrupted; the agent did not stop and was terminated").into()
             }
         }
     }
@@ -266,7 +272,8 @@ impl SessionActor {
                 }
                 Emitted::Activity(activity) => {
                     drive.governor.watchdog.activity(activity, now);
-                    // Also when it waits already: a further call is a further thing to be told.
+                    // Also when the turn is already waiting: the caller must be told about every
+                    // further call.
                     called |= activity == Activity::AwaitingToolResult;
                 }
             }
@@ -275,7 +282,7 @@ impl SessionActor {
             let text = "the agent waits for the results of the caller's tools";
             let notice = Notice::new(Level::Info, AWAITING_TOOL_RESULT, text);
             kinds.push(EventKind::Notice(notice));
-            // Whoever sees the notice may answer at once: the state is there before it.
+            // Set the state first: a caller that sees the notice may send its result at once.
             self.set_state(drive, &TurnState::AwaitingToolResult).await;
         }
         self.record(drive, kinds).await;
@@ -288,7 +295,7 @@ impl SessionActor {
         }
     }
 
-    /// What is recorded of a question, and whether people must answer it.
+    /// Returns the event to record for an approval request, and whether a person must decide it.
     fn ask(&self, drive: &mut Drive<'_>, request: ApprovalRequest) -> (Option<EventKind>, bool) {
         let id = ApprovalId::from_uuid(self.shared.clock.fresh_uuid());
         let rules = Rules {
@@ -327,9 +334,9 @@ impl SessionActor {
     }
 
     fn cannot_record(&self, drive: &mut Drive<'_>, error: StoreError) {
-        tracing::error!(turn = %drive.turn.id, %error, "a turn cannot be recorded; it is stopped");
+        tracing::error!(turn = %drive.turn.id, %error, "the turn cannot be recorded; stopping it");
         drive.broken = Some(error);
-        // Nothing may happen that is not recorded.
+        // An agent must not go on acting when its events are not recorded.
         drive.stop(Stop::Wish, self.shared.limits.interrupt_grace);
     }
 
@@ -340,7 +347,7 @@ impl SessionActor {
         }
         let set = self.shared.store.set_turn_state(&self.lease, drive.turn.id, now);
         if let Err(error) = set.await {
-            tracing::warn!(turn = %drive.turn.id, %error, "the state of a turn could not be stored");
+            tracing::warn!(turn = %drive.turn.id, %error, "the turn's state could not be stored");
         }
     }
 
@@ -376,7 +383,7 @@ impl SessionActor {
         ControlFlow::Continue(())
     }
 
-    /// Passes text to the running agent, where it can take some.
+    /// Passes text to the running agent if its executor can steer.
     async fn steer(
         &mut self,
         drive: &mut Drive<'_>,
@@ -386,7 +393,7 @@ impl SessionActor {
         if !executor.capabilities().steer || drive.stop.is_some() {
             return Ok(Steered::NotTaken(input));
         }
-        let text = "what was added meanwhile is passed to the running turn";
+        let text = "the added text was passed to the running turn";
         let notice = EventKind::Notice(Notice::new(Level::Info, "steered", text));
         self.record(drive, vec![notice]).await;
         drive.tell(TurnControl::Steer(input));
@@ -428,14 +435,14 @@ fn expiry(now: Timestamp, wait: Duration) -> Timestamp {
 }
 
 impl Drive<'_> {
-    /// Asks the agent to stop; the first reason counts.
+    /// Asks the agent to stop. The first cause and the first deadline win.
     fn stop(&mut self, why: Stop, grace: Duration) {
         self.stop.get_or_insert(why);
         self.cancel.cancel();
         self.give_up_at.get_or_insert_with(|| Instant::now() + grace);
     }
 
-    /// When the next thing happens by itself.
+    /// Next instant at which something must happen: a timeout, a write, or giving up on the agent.
     fn deadline(&self) -> Instant {
         let write_at = self.recorder.write_at();
         if let Some(at) = self.give_up_at {
@@ -452,7 +459,7 @@ impl Drive<'_> {
 
     fn tell(&self, control: TurnControl) {
         if let Err(error) = self.control.try_send(control) {
-            tracing::warn!(turn = %self.turn.id, %error, "the agent does not take what it is told");
+            tracing::warn!(turn = %self.turn.id, %error, "a control message to the agent was lost");
         }
     }
 }

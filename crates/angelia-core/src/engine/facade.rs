@@ -1,4 +1,4 @@
-//! What frontends call.
+//! The public interface of the engine, as frontends call it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,13 +20,13 @@ use crate::{
     task::Tasks,
 };
 
-/// Cheap to clone; all clones are one engine.
+/// Runs the turns of all sessions of this process. Cheap to clone; all clones share one engine.
 #[derive(Clone)]
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What an engine is made of.
+/// Dependencies of an [`Engine`].
 pub struct Parts {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
@@ -37,13 +37,13 @@ pub struct Parts {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long an idle agent is kept.
+    /// How long an idle agent is kept alive.
     pub idle_ttl: Duration,
-    /// How many agents may be alive.
+    /// Maximum number of live agents.
     pub max_live: usize,
-    /// How many turns may wait in one session.
+    /// Maximum number of turns that wait in one session.
     pub max_queued_turns: usize,
-    /// How long an interrupted agent may take to say that it has stopped.
+    /// How long an interrupted agent may take to report that it has stopped.
     pub interrupt_grace: Duration,
     /// How long a closing agent may take before it is killed.
     pub close_grace: Duration,
@@ -68,19 +68,20 @@ pub struct NewSession {
     pub name: Option<ExternalName>,
 }
 
-/// A turn to be accepted.
+/// A request to run a turn.
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub session: SessionId,
     pub input: Vec<Content>,
     pub options: TurnOptions,
-    /// A request that was made before under the same key becomes the turn of that request,
-    /// running or over, and is shown from its first event.
+    /// Deduplicates requests: a request with a key that was used before does not start a turn, but
+    /// returns the turn of the first request, shown from its first event.
     pub key: Option<RequestKey>,
-    /// A new turn is found by this hash from now on ([`Engine::with_history`]).
+    /// Indexes the new turn under this hash ([`Engine::find_by_history`]).
     pub found_by: Option<[u8; 32]>,
-    /// Whoever asks follows the events, and knows the turn by nothing else: a turn that runs at
-    /// once is shown before it is on record. If it cannot be recorded, it fails.
+    /// The caller follows the events and knows the turn by nothing else. If the turn can run at
+    /// once, its events are shown before its record is committed. If it cannot be recorded, it
+    /// fails.
     pub follows: bool,
 }
 
@@ -90,36 +91,36 @@ impl Submission {
     }
 }
 
-/// A turn that was accepted.
+/// A turn that the engine has accepted.
 #[derive(Debug)]
 pub struct Submitted {
     pub turn: TurnId,
-    /// `false`: it waits for another turn of the session.
+    /// `false`: the turn waits for another turn of the session.
     pub running: bool,
-    /// It was submitted before, under the same key.
+    /// The turn was submitted before under the same key.
     pub repeats: bool,
-    /// From its first event.
+    /// Starts at the first event.
     pub watch: Watch,
 }
 
-/// What an actor did with a submitted turn.
+/// Reply of a session actor to a submitted turn.
 pub(super) enum Accepted {
     Running,
     Queued,
-    /// It is this turn, which was submitted before.
+    /// An earlier request with the same key already created this turn.
     Known(TurnId),
 }
 
-/// What became of words for a running turn.
+/// Result of [`Engine::steer`].
 #[derive(Debug)]
 pub enum Steering {
-    /// The running agent has them.
+    /// The running agent has the text.
     Passed,
-    /// They are the session's next turn.
+    /// The text became the next turn of the session.
     Queued(Submitted),
 }
 
-/// What a session's actor did with words for its running turn.
+/// Reply of a session actor to a steering request.
 pub(super) enum Steered {
     Passed,
     NotTaken(Vec<Content>),
@@ -131,13 +132,13 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error("no such {0}")]
     NotFound(&'static str),
-    #[error("{limit} turns are waiting in this session already; try again when one has ended")]
+    #[error("{limit} turns are already waiting in this session; try again when one has ended")]
     QueueFull { limit: usize },
-    #[error("the key of this request was used for another one before (turn {0}); use a new key")]
+    #[error("this key was already used for a different request (turn {0}); use a new key")]
     KeyReused(TurnId),
-    #[error("the turn is not running here any more")]
+    #[error("the turn is no longer running in this process")]
     NotRunning,
-    #[error("the approval has been decided already, or its turn is over")]
+    #[error("the approval has already been decided, or its turn is over")]
     NotPending,
     #[error("angelia is shutting down; try again when it is back")]
     ShuttingDown,
@@ -154,7 +155,7 @@ impl Engine {
         &self.shared.executors
     }
 
-    /// Accepts a turn and returns at once; its events are read from the watch.
+    /// Submits a turn and returns at once; the events are read from the returned watch.
     pub async fn submit(
         &self,
         session: SessionId,
@@ -164,7 +165,7 @@ impl Engine {
         self.submit_as(Submission::new(session, input, options)).await
     }
 
-    /// Like [`Engine::submit`], at most once.
+    /// Like [`Engine::submit`], but runs a request with the same key at most once.
     pub async fn submit_once(
         &self,
         session: SessionId,
@@ -176,7 +177,7 @@ impl Engine {
         self.submit_as(Submission { key, ..new }).await
     }
 
-    /// Like [`Engine::submit`], as the caller wants it.
+    /// Like [`Engine::submit`], with all options of a [`Submission`].
     pub async fn submit_as(&self, new: Submission) -> Result<Submitted, EngineError> {
         let Submission { session, input, options, key, found_by, follows } = new;
         let claim = key.map(|key| key.claim(self.shared.clock.now(), session, &input));
@@ -206,14 +207,14 @@ impl Engine {
                         }
                     };
                 }
-                // The actor had just decided to end: start another one.
+                // The actor has just ended: start another one and submit again.
                 Err(Command::Submit(returned)) => turn = returned.turn,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
         }
     }
 
-    /// A turn that an earlier request began.
+    /// Returns the turn that an earlier request with the same key created.
     async fn known(&self, turn: TurnId) -> Result<Submitted, EngineError> {
         let watch = self.watch(turn, 0).await?;
         let running = matches!(self.turn(turn).await?.state, TurnState::Running);
@@ -226,7 +227,7 @@ impl Engine {
         if record.is_none()
             && let Some(log) = self.shared.log(id)
         {
-            // It is shown already, and written in a moment.
+            // The turn is shown already, but its record is still being written.
             log.recorded().await;
             record = store.turn(id).await?;
         }
@@ -241,7 +242,7 @@ impl Engine {
         Ok(self.shared.store.turns(session, page).await?)
     }
 
-    /// The events of a turn with a number above `after`, live or from the store.
+    /// Watches the events of a turn with a number above `after`, live or from the store.
     pub async fn watch(&self, turn: TurnId, after: Seq) -> Result<Watch, EngineError> {
         if let Some(log) = self.shared.log(turn) {
             return Ok(Watch::live(log, Arc::clone(&self.shared.store), after));
@@ -250,13 +251,13 @@ impl Engine {
         Ok(Watch::stored(Arc::clone(&self.shared.store), turn, after))
     }
 
-    /// Asks a turn to stop: by protocol, or with `kill` by ending its process. A turn that still
-    /// waits in the queue ends at once.
+    /// Asks a turn to stop: through the agent's protocol, or with `kill` by killing its process. A
+    /// turn that is still queued ends at once.
     pub async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), EngineError> {
         self.tell_running(turn, Command::Interrupt { turn, kill }).await.map(drop)
     }
 
-    /// Passes a command to the actor that runs a turn, and returns that turn's session.
+    /// Sends a command to the actor that runs a turn, and returns the session of that turn.
     async fn tell_running(&self, turn: TurnId, command: Command) -> Result<SessionId, EngineError> {
         let log = self.shared.log(turn).filter(|log| !log.is_finished());
         let log = match log {
@@ -268,7 +269,7 @@ impl Engine {
         Ok(log.session)
     }
 
-    /// A turn that is parked and that nobody waits with is taken up here.
+    /// Starts the actor of a parked turn that no process is waiting on, and returns its log.
     async fn parked_log(&self, turn: TurnId) -> Result<Arc<TurnLog>, EngineError> {
         let record = self.turn(turn).await?;
         if !matches!(record.state, TurnState::Parked { .. }) {
@@ -278,8 +279,8 @@ impl Engine {
         self.shared.log(turn).ok_or(EngineError::NotRunning)
     }
 
-    /// Adds words to a running turn: the agent takes them up after its next tool where it can,
-    /// else they become the next turn.
+    /// Adds text to a running turn. An agent that supports steering gets it after its next tool
+    /// call; otherwise the text becomes the next turn.
     pub async fn steer(
         &self,
         turn: TurnId,
@@ -297,7 +298,7 @@ impl Engine {
         }
     }
 
-    /// Gives the running turn the result of one of the caller's own tools.
+    /// Passes the result of one of the caller's tools to the running turn.
     pub async fn give_tool_result(
         &self,
         turn: TurnId,
@@ -311,13 +312,13 @@ impl Engine {
         answer.await.map_err(|_| EngineError::NotRunning)?
     }
 
-    /// Remembers what a conversation looked like to its caller after an answer; what is returned
-    /// resolves when that is committed.
+    /// Indexes a conversation by the hash of its history after an answer. The returned future
+    /// resolves when the entry is committed.
     pub async fn note_history(&self, note: &HistoryNote) -> Result<Committed, EngineError> {
         Ok(self.shared.store.note_history(note).await?)
     }
 
-    /// Where a conversation looked like this, newest first.
+    /// Returns the conversations whose history had this hash, newest first.
     pub async fn with_history(
         &self,
         hash: [u8; 32],
@@ -326,12 +327,12 @@ impl Engine {
         Ok(self.shared.store.with_history(hash, limit).await?)
     }
 
-    /// What the turns of a caller have cost that were begun since, in US dollars.
+    /// Returns the cost in US dollars of the caller's turns that started at or after `since`.
     pub async fn spent(&self, caller: &str, since: Timestamp) -> Result<f64, EngineError> {
         Ok(self.shared.store.spent(caller, since).await?)
     }
 
-    /// What was asked of people, newest first.
+    /// Lists approvals, newest first.
     pub async fn approvals(
         &self,
         which: Approvals,
@@ -341,7 +342,8 @@ impl Engine {
     }
 
     pub async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, EngineError> {
-        // A page that begins with it.
+        // Pages list what is older than `before`, so the next id yields a page that starts with
+        // `id`.
         let next = id.as_uuid().as_u128().checked_add(1);
         let page = Page { limit: 1, before: next.map(uuid::Uuid::from_u128) };
         let found = self.approvals(Approvals::All, page).await?.into_iter();
@@ -349,7 +351,7 @@ impl Engine {
         found.next().ok_or(EngineError::NotFound("approval"))
     }
 
-    /// Decides an approval; the first entitled answer wins.
+    /// Decides an approval; the first decision wins.
     pub async fn decide(
         &self,
         approval: ApprovalId,
@@ -364,13 +366,13 @@ impl Engine {
         answer.await.map_err(|_| EngineError::NotPending)?
     }
 
-    /// Ends every turn as interrupted, closes every agent, and waits for all of it.
+    /// Interrupts every turn, closes every agent and the store, and waits for all of it.
     pub async fn shutdown(&self) {
         self.end_turns().await;
         self.close().await;
     }
 
-    /// The first half of a shutdown: every turn ends, and what was recorded can still be read.
+    /// The first half of a shutdown: ends every turn. The store can still be read.
     pub async fn end_turns(&self) {
         let limits = &self.shared.limits;
         let grace = limits.interrupt_grace + limits.close_grace * 3;
@@ -379,7 +381,7 @@ impl Engine {
         }
     }
 
-    /// The second half.
+    /// The second half of a shutdown: closes the executors and the store.
     pub async fn close(&self) {
         for executor in &self.shared.executors {
             executor.close().await;
@@ -396,6 +398,6 @@ impl std::fmt::Debug for Engine {
 
 impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("EngineParts").field("limits", &self.limits).finish_non_exhaustive()
     }
 }

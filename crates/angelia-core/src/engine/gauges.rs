@@ -1,26 +1,26 @@
-//! How much is going on in this process, for those who watch it: numbers only, read at a glance.
+//! Current numbers of the engine (sessions, turns, agents) for metrics and status; cheap to read.
 
 use super::{facade::Engine, log::LogCounts};
 
-/// What there is right now, and how turns have ended since the start.
+/// What the engine is doing now, and how turns have ended since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// Sessions that are at work here, or have just been.
+    /// Sessions with an actor in this process.
     pub sessions: usize,
     pub turns: TurnCounts,
     pub agents: AgentCounts,
-    /// Questions that wait for somebody.
+    /// Approvals that wait for a decision.
     pub approvals: usize,
-    /// Tasks of the engine.
+    /// Running tasks of the engine.
     pub tasks: usize,
-    /// How many turns have ended, by the word of their status.
+    /// Number of finished turns for each status.
     pub finished: Vec<(&'static str, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnCounts {
     pub queued: usize,
-    /// Those that wait for the caller's tools too.
+    /// Includes the turns that wait for the caller's tools.
     pub running: usize,
     pub awaiting_tool_result: usize,
 }
@@ -28,9 +28,9 @@ pub struct TurnCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentCounts {
     pub live: usize,
-    /// Of the live ones.
+    /// Part of `live`.
     pub idle: usize,
-    /// Turns that wait until an agent may be started.
+    /// Turns that wait for a free agent slot.
     pub wanted: usize,
 }
 

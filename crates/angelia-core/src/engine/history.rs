@@ -1,5 +1,5 @@
-//! A session's conversation as messages with true roles, told from the record: for an agent that
-//! takes over from another, and for whoever wants to read it.
+//! Rebuilds a session's conversation from the recorded events as messages with roles: for an agent
+//! that takes over from another, and for readers.
 
 use std::sync::Arc;
 
@@ -13,23 +13,25 @@ use crate::{
 
 const PAGE: usize = 256;
 
-/// Everything that was said in a session before a turn, also in the sessions it was forked from.
+/// Returns the messages of a session before `turn`, including those of the sessions it was forked
+/// from.
 pub(super) async fn before(
     store: &dyn Store,
     session: &SessionRecord,
     turn: TurnId,
 ) -> Result<Vec<Message>, StoreError> {
-    // From the youngest session to the oldest: where each one's part of the story ends.
+    // Pairs of session and end, from the fork to its oldest ancestor. Only turns older than the end
+    // count.
     let mut parts = vec![(session.clone(), turn.as_uuid())];
     while let Some((youngest, _)) = parts.last()
         && let Some(parent) = youngest.forked_from
         && let Some(parent) = store.session(parent).await?
     {
-        // Identifiers sort by age: what is younger than the fork is not part of it.
+        // Ids sort by age: turns of the parent that are younger than the fork do not belong to it.
         let until = youngest.id.as_uuid();
         parts.push((parent, until));
     }
-    // A fork has the specification of its parent, and so the history that the parent began with.
+    // A fork copies its parent's specification, and with it the history the parent started from.
     let mut messages = session.spec.history.clone();
     let told = session.spec.history_until.map(TurnId::as_uuid);
     for (session, until) in parts.iter().rev() {
@@ -50,7 +52,7 @@ pub(super) async fn before(
     Ok(messages)
 }
 
-/// The last turn of a session before another one.
+/// Returns the last turn of a session before `turn`.
 pub(super) async fn last_before(
     store: &dyn Store,
     session: &SessionRecord,
@@ -77,7 +79,7 @@ async fn tell(
         events.extend(page);
     }
     let answered = answers(&events);
-    // A turn that nothing came of has left nothing to be continued.
+    // Skip a turn without any answer: there is nothing to continue from its input.
     if !answered.is_empty() {
         push(messages, Role::User, turn.input.iter().cloned().map(Part::Content));
         for (role, part) in answered {
@@ -87,8 +89,8 @@ async fn tell(
     Ok(())
 }
 
-/// What an agent said and did in one turn: its words and calls, and the results of the calls as
-/// the other side's.
+/// Converts the events of one turn to message parts: text and tool calls as the assistant, tool
+/// results as the user.
 fn answers(events: &[TurnEvent]) -> Vec<(Role, Part)> {
     let whole = |wanted: BlockId| {
         events.iter().rev().find_map(|event| match &event.kind {
@@ -105,12 +107,13 @@ fn answers(events: &[TurnEvent]) -> Vec<(Role, Part)> {
                 if *channel == TextChannel::Answer && !told.contains(block) =>
             {
                 told.push(*block);
-                // Where it was first said, in its last form; withdrawn ones have none.
+                // Position of the first version of the block, text of the last one. A withdrawn
+                // block has no text.
                 if let Some(text) = whole(*block).filter(|text| !text.trim().is_empty()) {
                     parts.push((Role::Assistant, Part::Content(Content::Text(text))));
                 }
             }
-            // What a sub-agent did is its caller's business.
+            // Calls of a sub-agent are covered by the result of the call that started it.
             EventKind::ToolCall(call) if call.parent.is_none() => {
                 open.push(call.id.clone());
                 let part = Part::ToolUse {
@@ -135,7 +138,7 @@ fn answers(events: &[TurnEvent]) -> Vec<(Role, Part)> {
     parts
 }
 
-/// Adds to the last message, if it is of the same side.
+/// Appends parts to the last message if it has the same role, else starts a new message.
 fn push(messages: &mut Vec<Message>, role: Role, parts: impl IntoIterator<Item = Part>) {
     match messages.last_mut() {
         Some(last) if last.role == role => last.parts.extend(parts),

@@ -1,5 +1,5 @@
-//! What is known of a session without asking the store. An actor here owns it, so nobody elsewhere
-//! can give it a turn, change how it is launched, or remove it and so free its name.
+//! Answers about a session without asking the store. The actor in this process owns the session, so
+//! no other process can add a turn, change its specification, or delete it and free its name.
 
 use std::{
     collections::HashMap,
@@ -18,14 +18,14 @@ use crate::{
     ports::Page,
 };
 
-/// Kept by the session's actor.
+/// The latest record and turn of a session, updated by its actor.
 #[derive(Debug)]
 pub(super) struct Known(Mutex<Facts>);
 
 #[derive(Clone, Debug)]
 struct Facts {
     session: Arc<SessionRecord>,
-    /// `None`: it has had no turn since its actor is here.
+    /// `None`: no turn since the actor started.
     newest: Option<NewestHere>,
 }
 
@@ -36,16 +36,16 @@ struct NewestHere {
     progress: watch::Receiver<Progress>,
 }
 
-/// The newest turn of a session.
 #[derive(Clone, Debug)]
 pub struct Newest {
     pub id: TurnId,
-    /// Whose it is.
+    /// The caller that the turn is billed to; see
+    /// [`TurnOptions::caller`](crate::model::TurnOptions).
     pub caller: Option<Arc<str>>,
     pub stage: Stage,
 }
 
-/// How far the newest turn of a session is, as the next one sees it.
+/// State of the newest turn of a session, as far as it matters for submitting the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Over,
@@ -67,7 +67,7 @@ impl Known {
         lock(&self.0).newest = Some(newest);
     }
 
-    /// What became of the newest turn is for the store to say.
+    /// Makes the store answer for the newest turn again.
     pub(super) fn forget_newest(&self) {
         lock(&self.0).newest = None;
     }
@@ -93,7 +93,7 @@ impl Stage {
     }
 }
 
-/// The names of sessions that have an actor here.
+/// Names of the sessions that have an actor in this process.
 #[derive(Debug, Default)]
 pub(super) struct Names(Mutex<HashMap<ExternalName, SessionId>>);
 
@@ -112,7 +112,7 @@ impl Names {
 }
 
 impl Engine {
-    /// The session as its next turn finds it. Its title may be an older one.
+    /// Returns the session as its next turn will find it. The title may be outdated.
     pub async fn to_continue(&self, id: SessionId) -> Result<Arc<SessionRecord>, EngineError> {
         match self.shared.existing_actor(id) {
             Some(actor) => Ok(actor.known.facts().session),
@@ -120,7 +120,7 @@ impl Engine {
         }
     }
 
-    /// The same with the newest turn; `None`: there is none.
+    /// Returns the session with its newest turn, or `None` if it has no turn.
     pub async fn newest(
         &self,
         id: SessionId,
@@ -145,7 +145,7 @@ impl Engine {
         let stage = if here.is_over() {
             Stage::Over
         } else {
-            // It may have begun a moment ago, and not be on record yet.
+            // No record: the turn has just started and is not committed yet.
             let record = self.shared.store.turn(here.id).await?;
             record.map_or(Stage::Busy, |turn| Stage::of(&turn.state))
         };

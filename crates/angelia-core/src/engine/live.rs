@@ -1,4 +1,4 @@
-//! How many agents may be alive, and which idle one makes room for a new one.
+//! Limits the number of live agents, and evicts the longest idle one to make room for a new one.
 
 use std::{
     collections::HashMap,
@@ -39,8 +39,8 @@ impl LiveAgents {
         }
     }
 
-    /// A place for one more agent. When all are taken, the one that has been idle longest is asked
-    /// to leave; when all are busy, this waits.
+    /// Acquires a slot for one more agent. If all slots are taken, evicts the agent that has been
+    /// idle longest; if all agents are busy, waits.
     pub(super) async fn place(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() {
             return Some(permit);
@@ -50,12 +50,13 @@ impl LiveAgents {
         Arc::clone(&self.slots).acquire_owned().await.ok()
     }
 
-    /// Says that a session's agent is idle from now on. The token is cancelled when it must go.
+    /// Marks the agent of a session as idle. The returned token is cancelled when it must be
+    /// closed.
     pub(super) fn idle(&self, session: SessionId) -> CancellationToken {
         let make_room = CancellationToken::new();
         let idle = Idle { since: Instant::now(), make_room: make_room.clone() };
         self.lock().insert(session, idle);
-        // Somebody may have begun to wait while every agent was busy.
+        // A turn may have started waiting for a slot while every agent was busy.
         if self.waiting.load(Ordering::Acquire) > 0 {
             self.evict();
         }
@@ -87,7 +88,7 @@ impl LiveAgents {
     }
 }
 
-/// Counts one waiter, also when its future is dropped.
+/// Counts one waiter until it is dropped, also when the waiting future is cancelled.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {

@@ -1,5 +1,5 @@
-//! The events of a running turn in memory, and how viewers follow them. A viewer reads at its own
-//! pace from its own place: a slow one catches up from here and slows nobody.
+//! The events of running turns in memory, and how viewers follow them. Every viewer reads at its
+//! own pace from its own position, so a slow one delays nobody.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -18,37 +18,37 @@ use crate::{
     ports::{Store, StoreError},
 };
 
-/// How many stored events are read at once when a finished turn is replayed.
+/// Stored events read at once when a turn is replayed.
 const REPLAY_PAGE: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct TurnLog {
     pub(super) turn: TurnId,
     pub(super) session: SessionId,
-    /// In the batches they came in: publishing and following cost one step per batch.
+    /// In the batches in which they were published: publishing and following take one step per
+    /// batch.
     batches: Mutex<Vec<Arc<[TurnEvent]>>>,
     progress: watch::Sender<Progress>,
-    /// Up to here an earlier process recorded the turn: those events are in the store only.
+    /// Last event that an earlier process recorded. Events up to this one are only in the store.
     stored_until: AtomicU64,
 }
 
-/// How many logs are kept after their turn: whoever asks for a quick turn's events comes after its
-/// end, and is still shown every delta. Later viewers read from the store.
+/// Number of logs kept after their turn has ended. A client that asks for the events of a short
+/// turn often comes after its end, and still gets every delta. Later viewers read from the store.
 const RECENT: usize = 16;
-/// A turn with more than this is nothing to be kept in memory.
+/// Turns with more events or more bytes than this are not kept.
 const RECENT_EVENTS: usize = 1024;
 const RECENT_BYTES: usize = 1 << 20;
 
-/// The logs that are in memory.
+/// The logs in memory.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     running: HashMap<TurnId, Arc<TurnLog>>,
     recent: VecDeque<Arc<TurnLog>>,
-    /// How turns have ended.
+    /// Number of finished turns by status.
     finished: BTreeMap<&'static str, u64>,
 }
 
-/// What the logs know of all turns.
 #[derive(Debug, Default)]
 pub(super) struct LogCounts {
     pub(super) turns: TurnCounts,
@@ -106,7 +106,7 @@ impl Logs {
 pub(super) struct Progress {
     last: Seq,
     pub(super) finished: bool,
-    /// The turn itself is committed, though it was shown before that.
+    /// The record of the turn is committed. The turn may have been shown before that.
     recorded: bool,
 }
 
@@ -122,7 +122,6 @@ impl TurnLog {
         })
     }
 
-    /// What happened last.
     fn last_kind(&self) -> Option<EventKind> {
         let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         let last = batches.last()?.last()?;
@@ -138,13 +137,13 @@ impl TurnLog {
         events.map(|event| text_bytes(&event.kind)).sum::<usize>() <= RECENT_BYTES
     }
 
-    /// What another process recorded is shown from the store.
+    /// Sets the last event that an earlier process recorded; viewers get those from the store.
     pub(super) fn begin_after(&self, seq: Seq) {
         self.stored_until.store(seq, Ordering::Release);
         self.progress.send_modify(|progress| progress.last = progress.last.max(seq));
     }
 
-    /// Nobody here works on the turn any more, though it has not finished.
+    /// Ends the watches of a turn that has not finished, but that this process no longer works on.
     pub(super) fn leave(&self) {
         self.progress.send_modify(|progress| progress.finished = true);
     }
@@ -165,15 +164,15 @@ impl TurnLog {
         self.progress.send_if_modified(is_new);
     }
 
-    /// Waits until the turn is on record, or never will be.
+    /// Waits until the record of the turn is committed, or can no longer be.
     pub(super) async fn recorded(&self) {
         let settled = |progress: &Progress| progress.recorded || progress.finished;
         let mut progress = self.progress.subscribe();
-        // The sender is ours, so it cannot go.
+        // Cannot fail: `self` owns the sender.
         drop(progress.wait_for(settled).await);
     }
 
-    /// How far it is, also when the log itself is no longer kept.
+    /// Follows the progress of the turn, also after the log is no longer kept.
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
@@ -191,12 +190,12 @@ impl TurnLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<[TurnEvent]>>> {
-        // The vector is only ever pushed to, so it is whole even if a pusher panicked.
+        // Events are only ever pushed, so the vector is consistent even after a panic.
         self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What an agent can make as long as it likes.
+/// Size of the parts of an event whose length the agent decides.
 fn text_bytes(kind: &EventKind) -> usize {
     match kind {
         EventKind::Delta { text, .. } | EventKind::Block { text, .. } => text.len(),
@@ -208,7 +207,7 @@ fn text_bytes(kind: &EventKind) -> usize {
     }
 }
 
-/// Events in order, shared with every other viewer of the turn.
+/// Events in order, shared with the other viewers of the turn.
 #[derive(Clone, Debug)]
 pub struct EventBatch {
     events: Arc<[TurnEvent]>,
@@ -223,7 +222,7 @@ impl Deref for EventBatch {
     }
 }
 
-/// One viewer's place in a turn, running or long over.
+/// The position of one viewer in the events of a turn, running or finished.
 pub struct Watch {
     source: Source,
     seen: Seq,
@@ -237,7 +236,7 @@ enum Source {
 
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("seen", &self.seen).field("over", &self.over).finish()
+        f.debug_struct("TurnWatch").field("seen", &self.seen).field("over", &self.over).finish()
     }
 }
 
@@ -251,7 +250,7 @@ impl Watch {
         Self { source: Source::Stored { store, turn }, seen: after, over: false }
     }
 
-    /// The next events, as many as there are; `None` after the turn's last one. Cancel safe.
+    /// Returns the next events, as many as there are, or `None` after the last one. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<EventBatch>, StoreError> {
         if self.over {
             return Ok(None);
@@ -289,8 +288,10 @@ async fn follow(
     seen: Seq,
 ) -> Result<Option<EventBatch>, StoreError> {
     loop {
+        // Read the progress before the events, so that events published in between wake us again.
         let now = *progress.borrow_and_update();
         let stored_until = log.stored_until.load(Ordering::Acquire);
+        // Events of an earlier process first: they are not in memory.
         if seen < stored_until
             && let Some(batch) = replay(store, log.turn, seen).await?
         {

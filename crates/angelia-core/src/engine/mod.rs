@@ -1,28 +1,31 @@
-//! Sessions as actors, one running turn each, recorded before it is shown.
+//! The engine: one actor per session, one running turn per actor, every event recorded.
 //!
 //! ```text
-//! submit ──▶ session actor ──▶ running turn ──▶ recorder ──▶ store
-//!              queue, agent      agent.run()      numbers  └─▶ turn log ──▶ any number of watchers
+//! submit ──▶ session actor ──▶ turn runner ──▶ recorder ──▶ store
+//!              queue, agent      agent.run()     numbers  └─▶ turn log ──▶ any number of watchers
 //! ```
 //!
-//! - [`Engine`]: what frontends call; sessions in `conversations`, turns in `facade`.
-//! - `shared`: who runs what, and where to find it.
-//! - `session`: the actor that owns a session's queue and its live agent.
-//! - `running`: one turn from its first event to its outcome, in one segment or several.
-//! - `drive`: one segment: the agent runs and the record is kept.
-//! - `watchdog`: which state a turn is in, and when which clock rings; `budget`: what is enough.
-//! - `approvals`: what the rules say, what people are asked, and their answers.
-//! - `new_turn`: how a turn comes into the store.
-//! - `recorder`: numbers events, commits what must be committed before it is seen.
-//! - `said`: the answer so far, and what is still open.
-//! - `log`: the events of a running turn in memory, and how viewers follow them.
-//! - `once`: the key under which a request is run once.
-//! - `quota`: what happens when one is used up; `history`: what another agent is told then.
-//! - `known`: what need not be asked of the store, because it is owned here.
-//! - [`Gauges`]: how much is going on.
-//! - `live`: how many agents may be alive, and whose turn it is to go.
-//! - [`rules`]: what happens to a message of the bus when it arrives.
-//! - `recovery`: turns that a killed process left behind; sessions whose time is over.
+//! - [`Engine`] in `facade`: the interface for frontends; its session methods are in `sessions`.
+//! - `engine_state`: state shared by the engine and its actors: actors, turn logs, approvals.
+//! - `session_actor`: the actor that owns a session's lease, queue and live agent.
+//! - `turn_runner`: runs one turn from its first event to its outcome, in one or more segments.
+//! - `segment_runner`: runs one segment: drives the agent and records its events.
+//! - `watchdog`: the state of a turn and its timeouts; `budget`: its budgets.
+//! - `approvals`: permission rules, pending approvals and their decisions.
+//! - `new_turn`: writes a new turn to the store.
+//! - `recorder`: numbers events, and commits those that must be committed before they are shown.
+//! - `transcript`: the answer so far, and the blocks and tool calls that are still open.
+//! - `turn_log`: the events of running turns in memory, and how viewers follow them.
+//! - `idempotency`: the key under which a request runs at most once.
+//! - `quota`: fallback and parking when a quota is exhausted; `history`: the conversation as
+//!   messages for the agent that takes over.
+//! - `respec`: changes to the specification of a session.
+//! - `session_cache`: answers about sessions owned by this process without asking the store.
+//! - [`Gauges`]: current numbers for metrics.
+//! - `agent_slots`: limits the number of live agents and evicts idle ones.
+//! - [`rules`]: decides what happens to a bus message on arrival.
+//! - `recovery`: closes turns that a killed process left behind; removes stale sessions.
+//! - `unwind`: turns a panic of a future into a value.
 
 mod approvals;
 mod budget;

@@ -1,4 +1,4 @@
-//! How a new turn comes into the store, together with the note by which its caller finds it.
+//! Writes a new turn to the store, together with the history entry by which its caller finds it.
 
 use crate::{
     model::TurnRecord,
@@ -7,13 +7,13 @@ use crate::{
 
 pub(super) struct NewTurn {
     record: TurnRecord,
-    /// The caller finds it by this hash.
+    /// Hash under which the caller finds the turn.
     found_by: Option<[u8; 32]>,
     turn: Part,
     note: Part,
 }
 
-/// How far something has come.
+/// Progress of one write.
 #[derive(Default)]
 enum Part {
     #[default]
@@ -27,7 +27,7 @@ impl NewTurn {
         Self { record, found_by, turn: Part::New, note: Part::New }
     }
 
-    /// Cancel safe.
+    /// Commits the turn and its history entry. Cancel safe.
     pub(super) async fn write(
         &mut self,
         store: &dyn Store,
@@ -38,7 +38,7 @@ impl NewTurn {
         self.note.committed().await
     }
 
-    /// Both are queued before the first is waited for, so that one transaction has both. Cancel
+    /// Queues both writes before waiting for either, so that one transaction commits both. Cancel
     /// safe.
     pub(super) async fn queue(
         &mut self,
@@ -58,7 +58,7 @@ impl NewTurn {
         !matches!(self.turn, Part::New)
     }
 
-    /// Unless the claim was made before.
+    /// Commits the turn and its history entry unless the key was claimed before.
     pub(super) async fn write_once(
         &self,
         store: &dyn Store,
@@ -72,7 +72,8 @@ impl NewTurn {
         Ok(claimed)
     }
 
-    /// What a caller finds who asks the same again: the turn from its beginning.
+    /// The entry points to the start of the turn (`seq: 0`): a caller that repeats the request gets
+    /// all of it.
     fn note(&self) -> Option<HistoryNote> {
         self.found_by.map(|hash| HistoryNote {
             hash,

@@ -1,4 +1,4 @@
-//! At most once: the key under which a request is known, and what was asked under it.
+//! Idempotency: the key under which a request runs at most once, and the hash of its input.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,13 +10,13 @@ use crate::{
     ports::Claim,
 };
 
-/// Who asks, and under which key: an equal request is run once.
+/// Identifies a request: equal requests of one caller run once.
 #[derive(Clone, Debug)]
 pub struct RequestKey {
-    /// Two callers never share a key.
+    /// Callers have separate keys.
     pub caller: Arc<str>,
     pub key: Arc<str>,
-    /// What was asked, hashed, where that is more than the turn's session and input.
+    /// Hash of the request, if it consists of more than the turn's session and input.
     pub input: Option<[u8; 32]>,
     /// How long the key is remembered.
     pub window: Duration,
@@ -33,7 +33,7 @@ impl RequestKey {
     }
 }
 
-/// What is asked of which session, as one hash.
+/// Hashes the session and the input.
 fn input_hash(session: SessionId, input: &[Content]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(session.as_uuid());
@@ -43,7 +43,7 @@ fn input_hash(session: SessionId, input: &[Content]) -> [u8; 32] {
             Content::Image { media_type, data } => (media_type.as_bytes(), data),
         };
         for part in [kind, bytes] {
-            // The length goes first, so that no two inputs look alike.
+            // The length prefix keeps different inputs from hashing alike.
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }

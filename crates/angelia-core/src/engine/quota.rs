@@ -1,7 +1,7 @@
-//! A quota that is used up: another profile takes over, or the turn waits for the reset.
+//! Exhausted quotas: a fallback profile takes over, or the turn is parked until the reset.
 //!
-//! One error never decides for days: what a vendor says about its reset is believed for a while
-//! only, then a turn is tried again.
+//! A vendor's reset time is trusted for a limited time only, then a turn is tried again: one wrong
+//! report never blocks a profile for days.
 
 use std::{
     collections::HashMap,
@@ -25,16 +25,16 @@ use crate::{
     ports::{Ended, StoreError},
 };
 
-/// How long other turns of a profile fail at once after one has met its limit.
+/// How long other turns of a profile fail at once after one has hit the quota.
 const BELIEVED: Duration = Duration::from_mins(15);
 
-/// How long a parked turn waits before it is tried again, however far the reset is said to be.
+/// Longest time a parked turn waits before it is tried again, however late the reset is.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_hours(6);
 
-/// How often a waiting turn looks at the wall clock: the machine may have slept meanwhile.
+/// How often a parked turn checks the wall clock: timers stand still while the machine sleeps.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// Which profiles have no quota left, as far as is known here.
+/// The profiles whose quota is exhausted, as far as this process knows.
 #[derive(Debug, Default)]
 pub(super) struct Quotas(Mutex<HashMap<Arc<str>, Limited>>);
 
@@ -69,33 +69,33 @@ fn after(now: Timestamp, wait: Duration) -> Timestamp {
     now.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
-/// Not before the reset, and nothing that looks more exact than it is.
+/// Rounds up to a second: never before the reset, and no more exact than the vendor's report.
 fn whole_seconds(at: Timestamp) -> Timestamp {
     let up = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Ceil);
     at.round(up).unwrap_or(at)
 }
 
-/// What becomes of a turn whose quota is used up.
+/// Next step of a turn after a segment.
 pub(super) enum Step {
-    /// It ends as it is.
+    /// The turn ends with the segment's outcome.
     End,
-    /// The session has another profile now.
+    /// The session now uses its fallback profile.
     TakenOver,
     Park {
         resumes_at: Timestamp,
     },
 }
 
-/// How the waiting for a quota ended.
+/// Why the wait for a quota ended.
 pub(super) enum Waited {
     Over,
     Interrupted,
-    /// We are going down; the turn stays parked for whoever comes next.
+    /// The process is shutting down; the turn stays parked until another process resumes it.
     Left,
 }
 
 impl SessionActor {
-    /// The failure of a turn that need not be tried: its profile has no quota left.
+    /// Returns the failure of a turn whose profile is known to have no quota, without trying it.
     pub(super) fn known_limit(&self) -> Option<Ended> {
         let now = self.shared.clock.now();
         let profile = &self.record.spec.profile;
@@ -109,7 +109,7 @@ impl SessionActor {
         Some(Ended::failed(failure))
     }
 
-    /// Looks at how a segment ended.
+    /// Decides how a turn goes on after a segment, and remembers an exhausted quota.
     pub(super) async fn after_segment(
         &mut self,
         ended: &Ended,
@@ -131,12 +131,15 @@ impl SessionActor {
         let now = self.shared.clock.now();
         let resumes_at = whole_seconds(after(now, wait));
         let profile = Arc::clone(&self.record.spec.profile);
+        // A failure that this list itself caused must not renew its entry.
         if self.shared.quotas.known(&profile, now).is_none() {
             self.shared.quotas.note(&profile, resumes_at, now);
         }
         if self.stop.is_cancelled() {
             return Step::End;
         }
+        // The fallback agent gets the whole input again, which must not repeat the effects of a
+        // tool.
         if !recorder.has_started_tool() {
             match self.take_over(recorder, resumes_at, turn).await {
                 Ok(true) => return Step::TakenOver,
@@ -149,7 +152,8 @@ impl SessionActor {
         if options.can_park { Step::Park { resumes_at } } else { Step::End }
     }
 
-    /// Puts the fallback profile in the place of the one without quota, if there is one that may.
+    /// Switches the session to its fallback profile. Returns `false` if there is none or it must
+    /// not be used.
     async fn take_over(
         &mut self,
         recorder: &mut Recorder,
@@ -160,7 +164,7 @@ impl SessionActor {
         let Some(fallback) = spec.fallback.as_deref() else {
             return Ok(false);
         };
-        // Whoever asked for a mode that cannot touch this machine does not get one that can.
+        // A caller that chose model mode must not get an agent that can touch this machine.
         if spec.mode == Mode::Model && fallback.mode != Mode::Model {
             return Ok(false);
         }
@@ -188,7 +192,7 @@ impl SessionActor {
         Ok(true)
     }
 
-    /// Lets a turn wait until a quota has reset. The process that ran it is not kept meanwhile.
+    /// Parks a turn until its quota resets. Its agent is closed meanwhile.
     pub(super) async fn park(
         &mut self,
         turn: TurnId,
@@ -206,7 +210,7 @@ impl SessionActor {
         self.wait_parked(turn, resumes_at, recorder).await
     }
 
-    /// Goes on waiting with a turn that is parked already.
+    /// Waits for a turn that is already parked.
     pub(super) async fn wait_parked(
         &mut self,
         turn: TurnId,
@@ -250,5 +254,5 @@ impl SessionActor {
     }
 }
 
-/// The notice of a turn that waits for a quota.
+/// Code of the notice of a parked turn.
 pub const PARKED: &str = "parked";

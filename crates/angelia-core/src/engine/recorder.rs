@@ -1,5 +1,5 @@
-//! Numbers the events of a turn, hands them to the store, and shows them. Nothing is seen without
-//! a number, and what people act on is committed before it is seen.
+//! Numbers the events of a turn, hands them to the store, and shows them. Every event has its
+//! number before it is shown, and events that people act on are committed before they are shown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,16 +16,15 @@ use crate::{
     ports::{Clock, Committed, Lease, Store, StoreError},
 };
 
-/// That a turn has begun, and that its agent has taken it up, is written together with what comes
-/// of it, if that comes within this time: one transaction instead of three, and out of the way of
-/// the first words.
+/// How long the turn's record and its `Started` event may wait to be written together with the
+/// events that follow: one transaction instead of three, and none before the first text is shown.
 const MEANWHILE: Duration = Duration::from_millis(2);
 
-/// A turn whose agent begins while its record is written.
+/// A turn whose agent has started while its record is still being written.
 pub(super) struct Creation {
     pub(super) new: NewTurn,
-    /// Whoever submitted it, if they do not know yet that it was accepted: they know when it is
-    /// committed, and nothing of it is shown before that.
+    /// The submitter, if it has not been answered yet. It is answered when the record is committed,
+    /// and no event is shown before that.
     pub(super) reply: Option<oneshot::Sender<Result<Accepted, EngineError>>>,
 }
 
@@ -41,18 +40,18 @@ pub(super) struct Recorder {
     lease: Lease,
     log: Arc<TurnLog>,
     creation: Option<Creation>,
-    /// What the store has not been handed yet, though it has been shown.
+    /// Events that have not been handed to the store yet. They may have been shown.
     unwritten: Vec<TurnEvent>,
-    /// When the store gets it at the latest.
+    /// Latest time to hand them over.
     write_at: Option<Instant>,
     last: Seq,
-    /// The agent has taken the turn up.
+    /// `Started` has been recorded; a turn has only one.
     is_started: bool,
     said: Said,
-    /// Of the segments that are over, and of the running one.
+    /// Usage of the finished segments; `segment_usage` has that of the running one.
     used_before: Usage,
     used: Usage,
-    /// Where the block numbers of the running segment begin.
+    /// Offset of the block numbers of the running segment.
     first_block: BlockId,
     last_block: BlockId,
     segment: u32,
@@ -86,18 +85,19 @@ impl Recorder {
         }
     }
 
-    /// The turn itself is not committed yet, and somebody should look after that.
+    /// Whether the turn's record is being committed, so that [`Recorder::ensure_created`] must be
+    /// polled.
     pub(super) fn is_being_created(&self) -> bool {
         let is_due = |one: &Creation| one.is_awaited() || one.new.is_queued();
         self.creation.as_ref().is_some_and(is_due)
     }
 
-    /// When [`Recorder::hand_over`] is due.
+    /// When [`Recorder::flush`] is due.
     pub(super) const fn write_at(&self) -> Option<Instant> {
         self.write_at
     }
 
-    /// Gives the store what it does not have yet.
+    /// Hands everything that is not written yet to the store.
     pub(super) async fn hand_over(&mut self) -> Result<Option<Committed>, StoreError> {
         self.write_at = None;
         if let Some(Creation { new, .. }) = &mut self.creation {
@@ -110,7 +110,7 @@ impl Recorder {
         self.store.append(&self.lease, events).await.map(Some)
     }
 
-    /// Waits until the turn itself is committed. Cancel safe.
+    /// Waits until the turn's record is committed, and answers its submitter. Cancel safe.
     pub(super) async fn created(&mut self) -> Result<(), StoreError> {
         let Some(Creation { new, .. }) = &mut self.creation else {
             return Ok(());
@@ -121,13 +121,13 @@ impl Recorder {
         }
         if let Some(Creation { reply: Some(reply), .. }) = self.creation.take() {
             let accepted = committed.clone().map(|()| Accepted::Running);
-            // Whoever asked may have gone.
+            // The submitter may have disconnected.
             let _gone = reply.send(accepted.map_err(EngineError::from));
         }
         committed
     }
 
-    /// Records what an agent says happened, in this order.
+    /// Records the events of an agent in order.
     pub(super) async fn record(&mut self, mut kinds: Vec<EventKind>) -> Result<(), StoreError> {
         kinds.retain_mut(|kind| self.fit_in(kind));
         self.append(kinds).await
@@ -151,13 +151,14 @@ impl Recorder {
             commit_first |= kind.is_committed_first();
             let event = TurnEvent { turn, session, seq: self.last, at, kind };
             if event.kind.is_stored() {
+                // Only `Started` may wait to be written with the events that follow.
                 can_wait &= matches!(event.kind, EventKind::Started(_));
                 self.unwritten.push(event.clone());
             }
             events.push(event);
         }
         if commit_first && let Err(error) = self.commit().await {
-            // Nobody has seen the numbers.
+            // Reuse the numbers: no viewer has seen them.
             self.last -= events.len() as Seq;
             return Err(error);
         }
@@ -179,11 +180,12 @@ impl Recorder {
         }
     }
 
-    /// Goes on with a turn that another process began: reads what it recorded, and numbers on
-    /// after its last stored event, beyond any delta it may have shown since, so that every
-    /// viewer's place is before what comes now. Returns the approvals that are still open.
+    /// Continues a turn that another process started: reads its recorded events and continues the
+    /// numbering after the last one. Skips enough numbers for the deltas that were shown but not
+    /// stored, so that every viewer's position is before the new events. Returns the approvals that
+    /// are still pending.
     pub(super) async fn catch_up(&mut self) -> Result<Vec<ApprovalId>, StoreError> {
-        /// More deltas than any model writes between two whole blocks.
+        /// More deltas than any model writes between two complete blocks.
         const UNSTORED: Seq = 1 << 20;
         const PAGE: usize = 512;
         let mut open = Vec::new();
@@ -211,8 +213,8 @@ impl Recorder {
         Ok(open)
     }
 
-    /// The agent goes on with the same turn. For viewers it is one turn: its blocks go on being
-    /// numbered, its totals add up, and it starts only once.
+    /// Starts another segment of the same turn. Viewers see one turn: block numbers continue, usage
+    /// adds up, and there is only one `Started`.
     pub(super) fn next_segment(&mut self) {
         self.used_before = self.usage();
         self.used = Usage::default();
@@ -220,7 +222,8 @@ impl Recorder {
         self.segment += 1;
     }
 
-    /// Makes an event of a segment one of the whole turn; `false`: it has been said before.
+    /// Converts an event of a segment to one of the whole turn. Returns `false` if it must be
+    /// dropped because the turn has it already.
     fn fit_in(&mut self, kind: &mut EventKind) -> bool {
         match kind {
             EventKind::Started(_) => return !std::mem::replace(&mut self.is_started, true),
@@ -237,8 +240,8 @@ impl Recorder {
         true
     }
 
-    /// Shows an end that could not be written. The store still has the turn as running, so the
-    /// next start will close it there.
+    /// Shows a final event that could not be stored. The store still has the turn as running, and
+    /// the next start of Angelia closes it there.
     pub(super) fn show_unwritten(&mut self, kind: EventKind) {
         self.last += 1;
         let (turn, session) = (self.log.turn, self.log.session);
@@ -246,13 +249,13 @@ impl Recorder {
         self.log.publish(Arc::from([event]));
     }
 
-    /// Ends what an agent has left open: the text it was writing, the tools it was running.
+    /// Completes the text blocks and tool calls that the agent left unfinished.
     pub(super) async fn close_open(&mut self) -> Result<(), StoreError> {
         let open = self.said.close();
         self.append(open).await
     }
 
-    /// The answer as far as the events tell it.
+    /// Returns the answer as far as it was recorded.
     pub(super) fn answer(&self) -> Arc<str> {
         self.said.answer()
     }
@@ -265,12 +268,11 @@ impl Recorder {
         self.said.has_called()
     }
 
-    /// Something has been said or done that a next segment can continue.
+    /// Whether the turn has any text or tool call that a next segment can continue.
     pub(super) fn has_something(&self) -> bool {
         self.said.is_anything()
     }
 
-    /// The turn has had no segment but the running one.
     pub(super) const fn is_one_segment(&self) -> bool {
         self.segment == 0
     }

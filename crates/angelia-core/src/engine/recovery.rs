@@ -1,4 +1,5 @@
-//! Turns that a killed process left behind are closed; sessions whose time is over are removed.
+//! Closes turns that a killed process left unfinished, resumes parked turns, and removes stale
+//! sessions.
 
 use std::sync::Arc;
 
@@ -16,14 +17,14 @@ use crate::{
 };
 
 impl Engine {
-    /// Closes every turn whose owner has died: as failed, with the text that had been recorded.
-    /// Nothing is run again by itself. Returns how many there were.
+    /// Closes every turn whose owner process has died, as failed with the text recorded so far. No
+    /// turn is run again. Returns the number of closed turns.
     pub async fn recover(&self) -> Result<usize, EngineError> {
         let mut closed = 0;
         for turn in self.shared.store.lost_turns().await? {
             match self.close_lost(&turn).await {
                 Ok(()) => closed += 1,
-                // Another process that starts at the same time was faster.
+                // Another process that started at the same time closed it first.
                 Err(EngineError::Store(
                     StoreError::Held(_)
                     | StoreError::LeaseLost
@@ -53,14 +54,14 @@ impl Engine {
             FailureKind::Internal,
             "the angelia process that ran this turn was killed before the turn ended",
         )
-        .with_hint("look at what the agent had done so far, then send the request again");
+        .with_hint("check what the agent has done so far, then send the request again");
         let outcome = Outcome {
             status: Status::Failed(failure),
             text: recorder.answer(),
             reason: "owner died".into(),
             usage: recorder.usage(),
         };
-        // Nobody can answer any more: what was open counts as declined.
+        // Pending approvals can no longer be answered, so they count as denied.
         let declined = |id| resolved(id, Verdict::Deny, "restart");
         let mut kinds: Vec<EventKind> = open.into_iter().map(declined).collect();
         kinds.push(EventKind::Finished(outcome));
@@ -68,13 +69,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes up the turns that wait for a quota and that nobody else holds. Returns how many.
+    /// Resumes the parked turns whose session no other process owns. Returns how many.
     pub async fn resume_parked(&self) -> Result<usize, EngineError> {
         let mut taken = 0;
         for turn in self.shared.store.parked_turns(None).await? {
             match self.shared.actor(turn.session).await {
                 Ok(_) => taken += 1,
-                // Another process waits with it.
+                // Another process owns the session and waits for its quota.
                 Err(EngineError::Store(StoreError::Held(_) | StoreError::NotFound(_))) => {}
                 Err(error) => return Err(error),
             }
@@ -82,14 +83,14 @@ impl Engine {
         Ok(taken)
     }
 
-    /// Removes sessions that nobody has touched since, with the agents' own transcripts.
+    /// Deletes the sessions that have not been used since `before`, with the agents' transcripts.
     pub async fn remove_stale(&self, before: Timestamp) -> Result<usize, EngineError> {
         let mut removed = 0;
         for session in self.shared.store.stale_sessions(before).await? {
             match self.delete_session(session.id).await {
                 Ok(()) => removed += 1,
                 Err(error) => {
-                    tracing::warn!(session = %session.id, %error, "an old session was not removed");
+                    tracing::warn!(session = %session.id, %error, "stale session was not removed");
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! One turn from its first event to its outcome: an agent is made ready, runs, and, where a budget
-//! or a quota ended it, runs on.
+//! Runs one turn from its first event to its outcome: opens or reuses an agent, runs a segment, and
+//! continues with further segments after a budget or a quota ended one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ use crate::{
     ports::{Ended, Opening, StoreError},
 };
 
-/// What an agent is told that was stopped by a budget.
+/// Input of a segment that continues a turn.
 const GO_ON: &str = "Continue where you left off.";
 
-/// What limits one running turn.
+/// The limits of one running turn: timeouts and budgets.
 pub(super) struct Governor {
     pub(super) watchdog: Watchdog,
     pub(super) meter: Meter,
@@ -40,8 +40,8 @@ impl Governor {
         Self { watchdog: Watchdog::new(spec.clocks.clone(), now), meter: Meter::new(budgets, now) }
     }
 
-    /// When the segment's budget of time is used up; it is not used while somebody else is
-    /// awaited.
+    /// When the segment's time budget ends; `None` while the turn waits for a person or a caller's
+    /// tool, because that time is not counted.
     pub(super) fn time_is_up_at(&self) -> Option<Instant> {
         Some(self.meter.time_is_up_at()? + self.watchdog.waited()?)
     }
@@ -52,20 +52,19 @@ impl Governor {
     }
 }
 
-/// Why we asked an agent to stop.
+/// Why the engine asked an agent to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Somebody wanted it, or angelia is going down.
+    /// A client asked for it, or Angelia is shutting down.
     Wish,
     Clock(Rang),
-    /// The setting that is used up.
+    /// Name of the setting that is used up.
     Budget(&'static str),
 }
 
-/// How one segment of a turn ended.
 pub(super) struct SegmentEnd {
     pub(super) ended: Ended,
-    /// A budget ended it, and the agent is fit to go on.
+    /// Setting whose budget ended the segment, if the agent can continue.
     pub(super) budget: Option<&'static str>,
 }
 
@@ -76,7 +75,7 @@ impl From<Ended> for SegmentEnd {
 }
 
 impl SessionActor {
-    /// Runs one turn and writes its outcome, whatever happens.
+    /// Runs one turn and records its outcome, whatever happens.
     pub(super) async fn run_turn(&mut self, mut waiting: Waiting) {
         let (turn, log) = (waiting.turn.clone(), Arc::clone(&waiting.log));
         let mut recorder = self.recorder(&mut waiting);
@@ -85,7 +84,7 @@ impl SessionActor {
             Ok(None) => return self.leave(&log),
             Err(error) => Ended::failed(store_failure(&error)),
         };
-        // Of a turn in several segments the last one's words are not the whole answer.
+        // The agent's own answer covers only the last segment of a turn.
         let own_words = ended.text.filter(|_| recorder.is_one_segment());
         let outcome = Outcome {
             status: ended.status,
@@ -95,12 +94,12 @@ impl SessionActor {
         };
         self.finish(&mut recorder, outcome, turn.id).await;
         if !self.record.spec.resume {
-            // Every turn begins anew, whether or not its process could go on.
+            // Without `resume` every turn starts a new process.
             self.close_agent().await;
         }
     }
 
-    /// One segment after the other until the turn has an end; `None`: it stays parked.
+    /// Runs segments until the turn ends. Returns `None` if it stays parked.
     async fn run_segments(
         &mut self,
         waiting: Waiting,
@@ -127,7 +126,7 @@ impl SessionActor {
             {
                 resumes += 1;
                 let text = format!(
-                    "{setting} is used up; going on ({resumes} of {})",
+                    "{setting} is used up; continuing ({resumes} of {})",
                     governor.meter.resumes()
                 );
                 let notice = EventKind::Notice(Notice::new(Level::Info, "resumed", text));
@@ -137,7 +136,7 @@ impl SessionActor {
                 let step = self.after_segment(&end.ended, &turn.options, recorder, turn.id);
                 match step.await {
                     Step::End => return Ok(Some(end.ended)),
-                    // The other agent is told what was asked, and what was said before that.
+                    // The fallback agent gets the original input; its history has the turns before.
                     Step::TakenOver => input.input.clone_from(&turn.input),
                     Step::Park { resumes_at } => {
                         match self.park(turn.id, resumes_at, recorder).await? {
@@ -177,7 +176,7 @@ impl SessionActor {
         }
     }
 
-    /// The session's live agent, if it can take this turn.
+    /// Returns the session's live agent if it can run this turn, else closes it.
     async fn live_agent(&mut self) -> Option<LiveAgent> {
         let mut live = self.agent.take()?;
         let unfit = live.fingerprint.difference(&self.fingerprint);
@@ -202,7 +201,7 @@ impl SessionActor {
         let Some(place) = place else {
             return Err(interrupted("angelia is shutting down"));
         };
-        // Waiting for a place was nobody's fault; from here on something should happen.
+        // The wait for a slot does not count: the timeouts start here.
         governor.restart(Instant::now());
         let shared = Arc::clone(&self.shared);
         let record = self.record.clone();
@@ -218,8 +217,7 @@ impl SessionActor {
         Ok(LiveAgent { agent, fingerprint, place })
     }
 
-    /// Waits for something that comes before the agent runs, and gives it up on an interrupt or
-    /// when its clock rings.
+    /// Awaits a step before the agent runs; ends it on an interrupt, a shutdown or a timeout.
     async fn unless_interrupted<T>(
         &mut self,
         turn: TurnId,
@@ -250,7 +248,7 @@ impl SessionActor {
     }
 }
 
-/// What an agent is told when its turn goes on: if nothing has come of it yet, what was asked.
+/// Returns the input for the next segment: the original one if the agent has produced nothing yet.
 fn continued(turn: &Turn, recorder: &Recorder) -> Turn {
     let mut turn = turn.clone();
     if recorder.has_something() {
@@ -267,7 +265,7 @@ pub(super) fn interrupted(reason: &str) -> Ended {
     Ended { status: Status::Interrupted, text: None, reason: reason.into() }
 }
 
-/// The end by a clock; its reason names the clock and the state.
+/// Outcome of a turn that a timeout ended; its reason names the setting and the state.
 pub(super) fn timed_out(rang: &Rang) -> Ended {
     let hint = format!("if that is normal here, raise `{}` in the profile", rang.clock);
     let failure = Failure::new(FailureKind::Timeout, format!("the agent was {rang}"));
@@ -283,7 +281,7 @@ pub(super) fn store_failure(error: &StoreError) -> Failure {
         .with_hint(hint)
 }
 
-/// What viewers see when the end itself could not be written.
+/// Outcome that viewers see if the real one could not be stored.
 pub(super) fn not_recorded(outcome: Outcome, error: &StoreError) -> Outcome {
     Outcome { status: Status::Failed(store_failure(error)), reason: "internal".into(), ..outcome }
 }

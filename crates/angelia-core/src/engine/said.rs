@@ -1,4 +1,4 @@
-//! What a turn has said and begun so far: its answer, and what is still open.
+//! The content of a turn so far: its answer, and the blocks and tool calls that are still open.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Said {
             EventKind::Delta { block, channel, text } => {
                 self.block(*block, *channel).text.push_str(text);
             }
-            // The whole block has the last word.
+            // The complete block replaces its deltas.
             EventKind::Block { block, channel, text } => {
                 let block = self.block(*block, *channel);
                 block.text.clear();
@@ -40,17 +40,17 @@ impl Said {
         }
     }
 
-    /// A tool has been started, whatever became of it.
+    /// Whether the turn has called any tool.
     pub(super) const fn has_called(&self) -> bool {
         self.has_called
     }
 
-    /// There is something to continue: words or deeds.
+    /// Whether the turn has any text or tool call to continue from.
     pub(super) fn is_anything(&self) -> bool {
         self.has_called || self.blocks.iter().any(|block| !block.text.is_empty())
     }
 
-    /// The ends of what has none.
+    /// Events that complete the open blocks and tool calls.
     pub(super) fn close(&self) -> Vec<EventKind> {
         let blocks =
             self.blocks.iter().filter(|block| !block.whole).map(|block| EventKind::Block {
@@ -59,13 +59,13 @@ impl Said {
                 text: block.text.as_str().into(),
             });
         let tools = self.tools.iter().map(|id| {
-            let output = "the turn ended before it did".into();
+            let output = "the turn ended before the tool did".into();
             EventKind::ToolResult(ToolResult { id: id.clone(), ok: false, output })
         });
         blocks.chain(tools).collect()
     }
 
-    /// The answer: whole blocks where they are known, deltas where one is still open.
+    /// The answer: complete blocks, and the deltas of a block that is still open.
     pub(super) fn answer(&self) -> Arc<str> {
         let mut text = String::new();
         for block in &self.blocks {
@@ -80,7 +80,7 @@ impl Said {
     }
 
     fn block(&mut self, id: BlockId, channel: TextChannel) -> &mut Block {
-        // Blocks come and go in order, so the wanted one is nearly always the last.
+        // Blocks arrive in order, so the last one is nearly always the right one.
         let index = self.blocks.iter().rposition(|block| block.id == id).unwrap_or_else(|| {
             self.blocks.push(Block { id, channel, text: String::new(), whole: false });
             self.blocks.len() - 1

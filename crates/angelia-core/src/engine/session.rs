@@ -1,4 +1,4 @@
-//! The actor that owns one session here: its lease, its queue of turns, and its live agent.
+//! The actor that owns one session in this process: its lease, its queue of turns, its live agent.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -28,7 +28,6 @@ use crate::{
 
 const COMMANDS: usize = 32;
 
-/// What an actor can be told.
 pub(super) enum Command {
     Submit(Box<Submit>),
     Interrupt {
@@ -40,13 +39,13 @@ pub(super) enum Command {
         decision: Decision,
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
-    /// More words for a running turn.
+    /// Adds text to a running turn.
     Steer {
         turn: TurnId,
         input: Vec<Content>,
         reply: oneshot::Sender<Result<Steered, EngineError>>,
     },
-    /// A caller's tool answers.
+    /// Passes the result of a caller's tool to a running turn.
     ToolResult {
         turn: TurnId,
         id: ToolId,
@@ -54,27 +53,26 @@ pub(super) enum Command {
         content: Vec<Content>,
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
-    /// Other settings from now on.
+    /// Changes the launch specification.
     Change {
         change: Change,
         reply: oneshot::Sender<Result<Option<SessionRecord>, StoreError>>,
     },
-    /// End the running turn and the actor; the lease goes to whoever asked.
+    /// Ends the running turn and the actor, and passes the lease to the sender.
     End {
         reply: oneshot::Sender<Lease>,
     },
 }
 
-/// A turn to be accepted.
+/// A turn to accept.
 pub(super) struct Submit {
     pub(super) turn: Turn,
     pub(super) log: Arc<TurnLog>,
     pub(super) claim: Option<Claim>,
-    /// The caller finds it by this hash.
+    /// Hash under which the caller finds the turn.
     pub(super) found_by: Option<[u8; 32]>,
-    /// The caller follows the turn: nobody waits until it is on record.
+    /// The caller follows the turn, so nobody has to wait until its record is committed.
     pub(super) follows: bool,
-    /// Answered with what became of it.
     pub(super) reply: oneshot::Sender<Result<Accepted, EngineError>>,
 }
 
@@ -86,7 +84,7 @@ pub(super) struct SessionHandle {
 }
 
 impl SessionHandle {
-    /// With the turns that wait for a quota: they come first.
+    /// Starts the actor. Parked turns are queued first.
     pub(super) fn start(
         shared: Arc<Shared>,
         record: SessionRecord,
@@ -125,12 +123,12 @@ impl SessionHandle {
         self.commands.send(command).await.map_err(|refused| refused.0)
     }
 
-    /// It takes no more commands and is about to end.
+    /// The actor takes no more commands and is about to end.
     pub(super) fn is_ending(&self) -> bool {
         self.commands.is_closed()
     }
 
-    /// Its agent has gone and its lease is free.
+    /// Waits until the agent is closed and the lease is released.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
     }
@@ -139,20 +137,20 @@ impl SessionHandle {
 pub(super) struct SessionActor {
     pub(super) shared: Arc<Shared>,
     pub(super) record: Arc<SessionRecord>,
-    /// What the specification's next launch consists of.
+    /// Fingerprint of the current specification.
     pub(super) fingerprint: LaunchFingerprint,
-    /// The record, for others.
+    /// Copy of the record for readers outside the actor.
     known: Arc<Known>,
     pub(super) lease: Lease,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) queue: VecDeque<Waiting>,
     pub(super) agent: Option<LiveAgent>,
-    /// What somebody allowed for the rest of the session: tool and subject.
+    /// Tools and subjects that a person allowed for the rest of the session.
     pub(super) granted: Vec<(Arc<str>, Option<Arc<str>>)>,
-    /// Settings were changed that the running agent was not started with.
+    /// The specification was changed during a turn, so the live agent does not match it.
     pub(super) changed_midway: bool,
     pub(super) stop: CancellationToken,
-    /// Who gets the lease when the actor ends.
+    /// Gets the lease when the actor ends.
     heir: Option<oneshot::Sender<Lease>>,
     ended: CancellationToken,
 }
@@ -160,9 +158,9 @@ pub(super) struct SessionActor {
 pub(super) struct Waiting {
     pub(super) turn: Turn,
     pub(super) log: Arc<TurnLog>,
-    /// It has run before, and waits for a quota until then.
+    /// The turn has run before and waits for a quota until then.
     pub(super) parked: Option<Timestamp>,
-    /// It is still being written.
+    /// The turn's record is still being written.
     creation: Option<Creation>,
 }
 
@@ -186,7 +184,7 @@ impl Waiting {
 pub(super) struct LiveAgent {
     pub(super) agent: Box<dyn Agent>,
     pub(super) fingerprint: LaunchFingerprint,
-    /// Its place among the live ones; free again when it has gone.
+    /// Permit of the live agent; dropped when the agent is closed.
     pub(super) place: OwnedSemaphorePermit,
 }
 
@@ -199,7 +197,7 @@ impl SessionActor {
                 break;
             }
         }
-        // From here on nothing new comes in, but what came in before is still served.
+        // No new commands from here on; those already in the channel are still served.
         self.commands.close();
         while let Some(command) = self.commands.recv().await {
             self.handle(command, true).await;
@@ -216,7 +214,8 @@ impl SessionActor {
         self.end().await;
     }
 
-    /// Waits while nothing runs. `false`: nothing came, and the actor is no longer needed.
+    /// Waits for a command while no turn runs. Returns `false` when the actor should end: idle for
+    /// too long, evicted, or shutting down.
     async fn wait_for_work(&mut self) -> bool {
         let session = self.record.id;
         let live = self.agent.is_some();
@@ -238,13 +237,13 @@ impl SessionActor {
         true
     }
 
-    /// What can be done beside a turn that is under way, or while the agent rests.
+    /// Handles a command that does not concern the running turn, or any command while none runs.
     pub(super) async fn handle(&mut self, command: Command, idle: bool) {
         match command {
             Command::Submit(submit) => self.accept(*submit, idle).await,
             Command::Interrupt { turn, .. } => self.interrupt_waiting(turn).await,
             Command::Decide { reply, .. } => {
-                // Whoever asked may have gone.
+                // The sender may have disconnected; the same holds for every reply below.
                 let _gone = reply.send(Err(EngineError::NotPending));
             }
             Command::Steer { reply, .. } => {
@@ -266,11 +265,11 @@ impl SessionActor {
         self.stop.cancel();
     }
 
-    /// Records a new turn and puts it in the queue, unless it is a known one.
+    /// Records a new turn and queues it, unless an earlier request with the same key created one.
     async fn accept(&mut self, submit: Submit, idle: bool) {
         let Submit { turn, log, claim, found_by, follows, reply } = submit;
         if let Err(refused) = self.has_room() {
-            // Whoever asked may have gone.
+            // The submitter may have disconnected.
             let _gone = reply.send(Err(refused));
             return;
         }
@@ -283,14 +282,15 @@ impl SessionActor {
             created_at: self.shared.clock.now(),
             state: if running { TurnState::Running } else { TurnState::Queued },
         };
-        // Known to viewers before it is known to anybody who might repeat it.
+        // Register the log before the turn is stored: a repeated request finds the turn in the
+        // store and watches it by this log.
         self.shared.keep_log(&log);
         let mut waiting = Waiting { turn, log, parked: None, creation: None };
         let mut new = NewTurn::new(record, found_by);
         let store = Arc::clone(&self.shared.store);
         let created = match &claim {
             Some(claim) => new.write_once(&*store, &self.lease, claim).await,
-            // Its agent is there: it begins, and the record is written meanwhile.
+            // The agent is live: start the turn now and write its record meanwhile.
             None if running && self.agent.is_some() => {
                 let reply = if follows {
                     let _gone = reply.send(Ok(Accepted::Running));
@@ -350,14 +350,14 @@ impl SessionActor {
         accepted
     }
 
-    /// Without the session's lease there is nothing left to do here.
+    /// Ends the actor if another process has taken over its lease: it may not write any more.
     pub(super) fn note_lost_lease(&self, error: &StoreError) {
         if matches!(error, StoreError::LeaseLost) {
             self.stop.cancel();
         }
     }
 
-    /// Ends a turn that has not begun.
+    /// Ends a queued turn.
     pub(super) async fn interrupt_waiting(&mut self, turn: TurnId) {
         if let Some(index) = self.queue.iter().position(|waiting| waiting.turn.id == turn)
             && let Some(waiting) = self.queue.remove(index)
@@ -366,7 +366,7 @@ impl SessionActor {
         }
     }
 
-    /// The turn stays parked; whoever comes next goes on with it.
+    /// Leaves a parked turn to the process that owns the session next.
     pub(super) fn leave(&self, log: &TurnLog) {
         self.known.forget_newest();
         log.leave();
@@ -378,7 +378,7 @@ impl SessionActor {
         if waiting.parked.is_some()
             && let Err(error) = recorder.catch_up().await
         {
-            tracing::warn!(turn = %waiting.turn.id, %error, "what a turn had said cannot be read");
+            tracing::warn!(turn = %waiting.turn.id, %error, "the turn's events could not be read");
         }
         let outcome = Outcome {
             status: Status::Interrupted,
@@ -399,10 +399,10 @@ impl SessionActor {
         )
     }
 
-    /// Writes the one `Finished` of a turn.
+    /// Records the `Finished` event of a turn. There is exactly one.
     pub(super) async fn finish(&mut self, recorder: &mut Recorder, outcome: Outcome, turn: TurnId) {
         if let Err(error) = recorder.record(vec![EventKind::Finished(outcome.clone())]).await {
-            tracing::error!(%turn, %error, "the end of a turn could not be recorded");
+            tracing::error!(%turn, %error, "the end of the turn could not be recorded");
             self.known.forget_newest();
             recorder
                 .show_unwritten(EventKind::Finished(super::running::not_recorded(outcome, &error)));
@@ -422,7 +422,7 @@ impl SessionActor {
         }
     }
 
-    /// Keeps what the agent tells of itself: its conversation's name, and the model it settled on.
+    /// Stores the agent's own session id and the model it chose.
     pub(super) async fn adopt(&mut self, started: &Started) {
         let native = (started.native_session_id.as_ref()).or(self.record.native.as_ref());
         let model = self.record.spec.model.as_ref().or(started.model.as_ref());
@@ -449,7 +449,7 @@ impl SessionActor {
             match self.shared.store.put_session(&record).await {
                 Ok(revision) => return Ok(SessionRecord { revision, ..record }),
                 Err(StoreError::Conflict) => {
-                    // Somebody changed the title; ours are the other fields.
+                    // Another caller changed the title; only the actor writes the other fields.
                     let stored = self.shared.store.session(record.id).await?;
                     let stored = stored.ok_or(StoreError::NotFound("session"))?;
                     record.title = stored.title;
@@ -460,7 +460,7 @@ impl SessionActor {
         }
     }
 
-    /// From now on it is this; returns what it was.
+    /// Makes `record` the current one and returns the previous one.
     pub(super) fn replace(&mut self, record: SessionRecord) -> Arc<SessionRecord> {
         let record = Arc::new(record);
         self.known.put(Arc::clone(&record));

@@ -1,4 +1,4 @@
-//! What the engine and its actors share: who runs what, and where to find it.
+//! State shared by the engine and its actors: the actors, the turn logs and the pending approvals.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use crate::{
     task::Tasks,
 };
 
-/// Changes a listener may be behind before it is told that it has missed some.
+/// Number of changes a subscriber may lag behind before it misses some.
 const CHANGES: usize = 1024;
 
 pub(super) struct Shared {
@@ -32,14 +32,14 @@ pub(super) struct Shared {
     pub(super) tasks: Tasks,
     pub(super) live: LiveAgents,
     pub(super) quotas: Quotas,
-    /// Which session has something new.
+    /// Ids of sessions that have changed.
     pub(super) changes: broadcast::Sender<SessionId>,
     pub(super) names: Names,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     starting: tokio::sync::Mutex<()>,
-    /// Turns that are queued or running here, or have just ended.
+    /// Logs of turns that are queued or running in this process, or have just ended.
     turns: Mutex<Logs>,
-    /// Which session waits for which approval.
+    /// The session that each pending approval belongs to.
     pending: Mutex<HashMap<ApprovalId, SessionId>>,
 }
 
@@ -70,12 +70,13 @@ impl Shared {
         })
     }
 
-    /// The session's actor, started if need be.
+    /// Returns the session's actor, and starts one if there is none.
     pub(super) async fn actor(
         self: &Arc<Self>,
         session: SessionId,
     ) -> Result<SessionHandle, EngineError> {
-        // One at a time: a second lease for the same session would void the first.
+        // Start one actor at a time: a second lease for the same session would invalidate the
+        // first.
         let _one = self.starting.lock().await;
         let known = self.actors().get(&session).cloned();
         match known {
@@ -98,12 +99,12 @@ impl Shared {
         self.actors().get(&session).filter(|actor| !actor.is_ending()).cloned()
     }
 
-    /// Tells whoever listens; mostly nobody does.
+    /// Tells the subscribers that a session has changed. There may be none.
     pub(super) fn changed(&self, session: SessionId) {
         let _nobody = self.changes.send(session);
     }
 
-    /// Ends the session's actor, if it has one here, and takes its lease over.
+    /// Ends the session's actor, if this process has one, and returns its lease.
     pub(super) async fn end_actor(&self, session: SessionId) -> Option<Lease> {
         let actor = self.existing_actor(session)?;
         let (reply, lease) = oneshot::channel();
@@ -149,8 +150,8 @@ impl Shared {
     }
 }
 
-/// What is behind these is changed by single inserts, removals and replacements, so it is whole
-/// whatever panicked.
+/// Ignores poisoning: the values are changed by single inserts, removals and replacements, so they
+/// are consistent after a panic.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A turn that panics must still have an outcome: the panic of a future becomes a value.
+//! Turns a panic of a future into a value, so that a turn that panics still gets an outcome.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,7 +13,7 @@ impl<F: Future> Future for CatchUnwind<F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // The agent is retired after a panic, so nobody sees what it left half done.
+        // Unwind safe: the agent is closed after a panic, so its broken state is never used.
         match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Some(output)),

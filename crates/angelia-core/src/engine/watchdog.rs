@@ -1,4 +1,5 @@
-//! What state a turn is in, and when which clock rings. Knows events and instants, nothing else.
+//! Tracks the state of a turn and computes when its next timeout expires. Pure: it knows events and
+//! instants only.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,7 +11,6 @@ use crate::{
     ports::Activity,
 };
 
-/// The state of a running turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Starting,
@@ -25,7 +25,7 @@ pub(super) enum State {
     Background,
 }
 
-/// A row of the table in the documents: a state, its clock, and what the user sees.
+/// A row of the table in `docs/turn-states.md`: a state, its limit, and the effect of the timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct StateRow {
     pub state: &'static str,
@@ -36,13 +36,13 @@ pub struct StateRow {
 /// How long a state may last.
 #[derive(Clone, Copy, Debug)]
 pub enum Lasts {
-    /// As long as a setting says.
+    /// As long as a setting of the profile says.
     Setting { clock: &'static str, default: fn(&Clocks) -> Duration },
-    /// As long as the quota that is used up needs; it is tried again after this at the latest.
+    /// Until the quota resets; the turn is tried again after `at_most`.
     UntilReset { at_most: Duration },
 }
 
-/// Every state with its clock, for people; the documents print it.
+/// Every state with its timeout; printed in `docs/turn-states.md`.
 pub static STATES: &[StateRow] = &[
     StateRow {
         state: "starting",
@@ -138,11 +138,11 @@ impl fmt::Display for State {
     }
 }
 
-/// A clock that rang.
+/// The timeout of a state: expired, or the next to expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rang {
     pub(super) state: State,
-    /// The setting that says how long.
+    /// Name of the profile setting.
     pub(super) clock: &'static str,
     pub(super) after: Duration,
 }
@@ -157,22 +157,23 @@ impl fmt::Display for Rang {
 pub(super) struct Watchdog {
     clocks: Clocks,
     state: State,
-    /// When the current state's clock began to run.
+    /// When the timeout of the current state started.
     since: Instant,
-    /// Tools that have started and not finished, oldest first.
+    /// Running tool calls, oldest first.
     tools: Vec<(ToolId, Arc<str>, Instant)>,
-    /// When the segment's cap began to run, less the time it stood still.
+    /// When the segment started, moved forward by the time the turn was paused.
     capped_since: Instant,
-    /// Since when the cap stands still, and how long it has stood before.
+    /// Start of the current pause: the turn waits for a person or a caller's tool. `paused_for` has
+    /// the length of the earlier pauses.
     still_since: Option<Instant>,
     stood: Duration,
-    /// When the oldest open approval was asked.
+    /// When the oldest pending approval was requested.
     oldest_approval: Option<Instant>,
-    /// Calls of the caller's tools that wait for their results.
+    /// Number of caller's tools whose results are awaited.
     caller_tools: usize,
-    /// Since when the agent has tried to reach its model again.
+    /// When the agent first retried to reach its model.
     retrying_since: Option<Instant>,
-    /// Something came of it.
+    /// The last attempt produced a block or a tool call.
     got_through: bool,
 }
 
@@ -198,14 +199,14 @@ impl Watchdog {
         &self.state
     }
 
-    /// Another segment of the same turn begins.
+    /// Starts another segment of the same turn.
     pub(super) fn restart(&mut self, now: Instant) {
         *self = Self::new(self.clocks.clone(), now);
     }
 
     pub(super) fn event(&mut self, kind: &EventKind, now: Instant) {
         match kind {
-            // An empty block takes back what was shown.
+            // An empty block withdraws what was shown.
             EventKind::Block { text, .. } => self.got_through = !text.is_empty(),
             EventKind::ToolCall(_) | EventKind::ToolResult(_) => self.got_through = true,
             _ => {}
@@ -223,8 +224,8 @@ impl Watchdog {
                 self.tools.retain(|(id, ..)| *id != result.id);
                 State::QuietAfterTool
             }
-            // A sign of life, but not of progress: the state stays and its clock begins anew,
-            // except where the clock counts the whole of the state.
+            // A sign of life, but no progress: the state stays. Its timeout starts anew, unless it
+            // limits the whole state.
             EventKind::Usage(_) | EventKind::Notice(_) | EventKind::Native { .. } => {
                 if self.counts_silence() {
                     self.since = now;
@@ -247,8 +248,8 @@ impl Watchdog {
                 State::AwaitingToolResult
             }
         };
-        // Every further retry is the same waiting; its clock counts from the first one, also when
-        // the attempt before it got as far as an answer that was then cut off.
+        // All retries in a row share one timeout that starts with the first of them. It also goes
+        // on when an attempt streamed a part of an answer that was then withdrawn.
         if next == State::Retrying && std::mem::take(&mut self.got_through) {
             self.retrying_since = None;
         }
@@ -260,7 +261,7 @@ impl Watchdog {
         }
     }
 
-    /// The open approvals have changed; the oldest one was asked then.
+    /// Updates the time at which the oldest pending approval was requested.
     pub(super) fn approvals(&mut self, oldest: Option<Instant>, now: Instant) {
         self.oldest_approval = oldest;
         self.enter(State::WaitingForModel, now);
@@ -275,12 +276,12 @@ impl Watchdog {
         self.caller_tools > 0
     }
 
-    /// How long the segment has waited for somebody else; `None` while it does.
+    /// Total time the segment was paused; `None` while it is paused.
     pub(super) fn waited(&self) -> Option<Duration> {
         self.still_since.is_none().then_some(self.stood)
     }
 
-    /// When the next clock rings, and which.
+    /// Returns the timeout that expires next, and when.
     pub(super) fn next(&self) -> (Instant, Rang) {
         let (clock, after) = self.clock();
         let own = (self.since + after, Rang { state: self.state.clone(), clock, after });
@@ -309,7 +310,7 @@ impl Watchdog {
         }
     }
 
-    /// Clocks of silence begin anew with every sign of life; the others count a whole state.
+    /// Silence timeouts restart with every sign of life; the others limit a whole state.
     fn counts_silence(&self) -> bool {
         matches!(self.state, State::WaitingForModel | State::Streaming | State::QuietAfterTool)
     }
@@ -320,16 +321,18 @@ impl Watchdog {
 
     fn enter(&mut self, mut next: State, mut since: Instant) {
         let now = since;
+        // A pending approval outranks a caller's tool, which outranks a running tool of the agent.
         if let Some(oldest) = self.oldest_approval {
             next = State::AwaitingApproval;
             since = oldest;
         } else if self.caller_tools > 0 {
             next = State::AwaitingToolResult;
         } else if let Some((_, name, started)) = self.tools.first() {
-            // While a tool runs, whatever else is heard, its own clock counts from its start.
+            // While a tool runs, its timeout counts from its start, whatever other events arrive.
             next = State::RunningTool(Arc::clone(name));
             since = *started;
         }
+        // The wait keeps its start: neither further calls nor other events extend it.
         if next == self.state && next == State::AwaitingToolResult {
             return;
         }
@@ -341,7 +344,7 @@ impl Watchdog {
                 self.capped_since += now - still;
                 self.stood += now - still;
                 self.still_since = None;
-                // A tool that waited for its approval has not been running.
+                // A tool did not run while it waited for its approval.
                 for (_, _, started) in &mut self.tools {
                     *started += now - still.max(*started);
                 }

@@ -1,4 +1,4 @@
-//! Questions that block an agent, and their answers.
+//! Approvals: questions that block an agent until somebody decides.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use jiff::Timestamp;
 
 use super::{ApprovalId, RawJson, SessionId, ToolClass, ToolId, TurnId};
 
-/// What an agent asks, before the engine has looked at the rules.
+/// A request of an agent, before the engine has checked it against the rules.
 #[derive(Clone, Debug)]
 pub struct ApprovalRequest {
-    /// The agent's own name for the question; the decision carries it back.
+    /// The agent's own id of the request; the decision is sent back with it.
     pub key: Arc<str>,
     pub kind: ApprovalKind,
     pub tool_id: Option<ToolId>,
     pub tool_name: Arc<str>,
     pub class: ToolClass,
-    /// What patterns are matched against: the command, or the path.
+    /// The command or the path that permission patterns are matched against.
     pub subject: Option<Arc<str>>,
     /// One line for people; never empty.
     pub title: Arc<str>,
-    /// The rest for people: directory, reason, counts and paths of a patch; never empty.
+    /// Further text for people: directory, reason, counts and paths of a patch; never empty.
     pub detail: Arc<str>,
     pub input: RawJson,
 }
 
-/// A question that has been put to people.
+/// A request that waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     pub id: ApprovalId,
@@ -33,7 +33,7 @@ pub struct Approval {
     pub tool_name: Arc<str>,
     pub title: Arc<str>,
     pub detail: Arc<str>,
-    /// Then it counts as declined.
+    /// After this time the approval counts as denied.
     pub expires_at: Timestamp,
 }
 
@@ -44,15 +44,15 @@ pub struct ApprovalRecord {
     pub session: SessionId,
     pub turn: TurnId,
     pub asked_at: Timestamp,
-    /// Who decided what, and when; `None`: nobody yet.
+    /// The decision and its time; `None` while the approval is pending.
     pub decided: Option<(Resolution, Timestamp)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalKind {
-    /// May this tool run?
+    /// Permission to run a tool.
     Tool,
-    /// The agent wants typed answers from a person.
+    /// Questions that a person answers with text.
     Question(Arc<[Question]>),
 }
 
@@ -64,7 +64,7 @@ impl ApprovalKind {
         }
     }
 
-    /// The verdicts that make sense for this kind.
+    /// The verdicts that apply to this kind.
     pub const fn choices(&self) -> &'static [Verdict] {
         match self {
             Self::Tool => &[Verdict::Once, Verdict::Session, Verdict::Deny, Verdict::Stop],
@@ -89,13 +89,13 @@ pub struct QuestionOption {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Allow this one call.
+    /// Allow this call.
     Once,
-    /// Allow this and the like for the rest of the session.
+    /// Allow this call, and the same tool and subject for the rest of the session.
     Session,
-    /// Refuse; the agent goes on without it.
+    /// Deny; the agent continues without the call.
     Deny,
-    /// Refuse and end the turn.
+    /// Deny and end the turn.
     Stop,
 }
 
@@ -120,14 +120,14 @@ impl Verdict {
     }
 }
 
-/// What somebody entitled decided.
+/// The decision of a person, a rule or a timeout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub verdict: Verdict,
-    /// Told to the agent with a refusal.
+    /// Sent to the agent with a denial.
     pub note: Option<Arc<str>>,
     pub answers: Vec<Answer>,
-    /// Who: `owner`, `rule`, `nobody` …
+    /// Who decided: `owner`, `rule`, `nobody` …
     pub by: Arc<str>,
 }
 
@@ -143,7 +143,7 @@ impl Decision {
     }
 }
 
-/// One typed answer to one question.
+/// The answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub question: Arc<str>,

@@ -1,4 +1,4 @@
-//! The words of the bus: addresses and messages.
+//! The vocabulary of the bus: endpoints and messages.
 
 mod endpoint;
 mod message;

@@ -1,10 +1,10 @@
-//! What people and agents say: the input of a turn, and the messages of a carried history.
+//! The input of a turn, and the messages of a history.
 
 use std::sync::Arc;
 
 use super::{RawJson, ToolId};
 
-/// One piece of a turn's input.
+/// One part of a turn's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     Text(Arc<str>),
@@ -17,7 +17,7 @@ impl Content {
     }
 }
 
-/// One message of a history that a new session starts with.
+/// One message of a conversation that a new session starts with.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub role: Role,
@@ -30,7 +30,7 @@ pub enum Role {
     Assistant,
 }
 
-/// One piece of a message.
+/// One part of a message.
 #[derive(Clone, Debug)]
 pub enum Part {
     Content(Content),

@@ -1,4 +1,4 @@
-//! The steps of a turn.
+//! The events of a turn.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::{
     TurnId, Usage,
 };
 
-/// The number of an event within its turn, upward from 1.
+/// Number of an event within its turn, counted from 1.
 pub type Seq = u64;
 
-/// The number of a text block within its turn, upward from 0.
+/// Number of a text block within its turn, counted from 0.
 pub type BlockId = u32;
 
 /// One numbered, recorded step of a turn.
@@ -25,17 +25,17 @@ pub struct TurnEvent {
     pub kind: EventKind,
 }
 
-/// What happened. Closed on purpose: a new variant must be answered by every frontend.
+/// The kind of an event. Exhaustive on purpose: every frontend must handle a new variant.
 #[derive(Clone, Debug)]
 pub enum EventKind {
     Started(Started),
-    /// A piece of a block as it is written; provisional.
+    /// A piece of a block while it is written; provisional.
     Delta {
         block: BlockId,
         channel: TextChannel,
         text: Arc<str>,
     },
-    /// The whole block; authoritative. An empty text withdraws the block.
+    /// The complete block; authoritative. An empty text withdraws the block.
     Block {
         block: BlockId,
         channel: TextChannel,
@@ -48,7 +48,7 @@ pub enum EventKind {
     Resolved(Resolution),
     Usage(Usage),
     Notice(Notice),
-    /// Anything the agent said that we do not model; never dropped.
+    /// Any other output of the agent, as it is; never dropped.
     Native {
         name: Box<str>,
         raw: RawJson,
@@ -57,12 +57,13 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Deltas are not stored: their block carries the whole text.
+    /// Whether the store keeps the event. Deltas are not stored: their block has the complete text.
     pub const fn is_stored(&self) -> bool {
         !matches!(self, Self::Delta { .. })
     }
 
-    /// Committed before anybody sees it: what people act on must not be taken back by a crash.
+    /// Whether the event must be committed before it is shown: people act on it, so a crash must
+    /// not take it back.
     pub const fn is_committed_first(&self) -> bool {
         matches!(self, Self::Approval(_) | Self::Resolved(_) | Self::Finished(_))
     }
@@ -74,7 +75,7 @@ pub enum TextChannel {
     Reasoning,
 }
 
-/// The agent has taken the turn up.
+/// How the agent has started the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     pub profile: Arc<str>,
@@ -83,7 +84,7 @@ pub struct Started {
     pub native_session_id: Option<NativeSessionId>,
     /// The agent continues an earlier conversation of its own.
     pub resumed: bool,
-    /// The process was already started when the turn came.
+    /// The process was already running when the turn arrived.
     pub warm: bool,
 }
 
@@ -115,11 +116,11 @@ impl PlanStatus {
     }
 }
 
-/// Something people may want to know; never decides anything.
+/// Information for people. Notices never change how a turn runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub level: Level,
-    /// Stable, for programs: `retrying`, `rate_limited`, `compacting`, `declined` …
+    /// Stable identifier for programs: `retrying`, `rate_limited`, `compacting`, `declined` …
     pub code: Arc<str>,
     pub text: Arc<str>,
 }

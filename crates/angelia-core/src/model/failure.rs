@@ -1,4 +1,4 @@
-//! Why a turn failed, in terms every frontend can map.
+//! Why a turn failed, in terms that every frontend can map to its own codes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ pub enum FailureKind {
     Invalid,
     /// The model or a policy refused.
     Refused,
-    /// A clock rang.
+    /// A timeout expired.
     Timeout,
-    /// The agent broke: it died, or said what it must not.
+    /// The agent crashed, or violated its protocol.
     Agent,
-    /// We broke.
+    /// Angelia failed.
     Internal,
 }
 
@@ -55,7 +55,6 @@ impl FailureKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub kind: FailureKind,
-    /// What failed.
     pub message: Arc<str>,
     /// What to do about it.
     pub hint: Option<Arc<str>>,

@@ -1,5 +1,5 @@
-//! What a launch consists of, one hash per named component, so that a process that cannot be
-//! reused is explained by a word and not by "something changed".
+//! Fingerprint of a launch: one hash per named component, so that the log can name the component
+//! that kept a process from being reused.
 
 use sha2::{Digest, Sha256};
 
@@ -13,7 +13,7 @@ pub struct LaunchFingerprint {
 }
 
 impl LaunchFingerprint {
-    /// Everything of the specification that a running process cannot change any more.
+    /// Hashes everything in the specification that a running process cannot change.
     pub fn of(spec: &SessionSpec) -> Self {
         let mut this = Self { components: Vec::with_capacity(16) };
         this.add("executor", [spec.executor.as_bytes()]);
@@ -50,7 +50,7 @@ impl LaunchFingerprint {
         this
     }
 
-    /// Adds something only the executor knows, such as the version of its program.
+    /// Adds a component that only the executor knows, such as the version of its program.
     #[must_use]
     pub fn with<'a>(
         mut self,
@@ -61,14 +61,14 @@ impl LaunchFingerprint {
         self
     }
 
-    /// The same without some components, for processes that learn them only when they are taken.
+    /// Removes components, for warm processes that get them only when they are taken for a session.
     #[must_use]
     pub fn without(mut self, names: &[&str]) -> Self {
         self.components.retain(|(name, _)| !names.contains(name));
         self
     }
 
-    /// The first component in which the two differ.
+    /// Returns the name of the first component that differs.
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
         if self == other {
             return None;
@@ -96,7 +96,7 @@ impl LaunchFingerprint {
     fn add<'a>(&mut self, name: &'static str, parts: impl IntoIterator<Item = &'a [u8]>) {
         let mut hasher = Sha256::new();
         for part in parts {
-            // The length goes first, so that no two lists of parts look alike.
+            // The length prefix keeps different lists of parts from hashing alike.
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }

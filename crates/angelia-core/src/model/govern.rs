@@ -1,25 +1,25 @@
-//! The limits of a turn: clocks that end what hangs, budgets that end what is enough.
+//! The limits of a turn: timeouts for an agent that hangs, budgets for time, tools and cost.
 
 use std::time::Duration;
 
 /// How long each state of a turn may last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// One segment in all; stands still while somebody else is awaited.
+    /// A whole segment; paused while the turn waits for a person or a caller's tool.
     pub timeout: Duration,
     pub first_event: Duration,
     pub silence: Duration,
     pub post_tool_quiet: Duration,
-    /// While a tool runs, instead of `silence`.
+    /// While a tool runs; replaces `silence`.
     pub tool: Duration,
-    /// While the agent tries to reach its model again.
+    /// While the agent retries to reach its model.
     pub retry: Duration,
     pub compaction: Duration,
-    /// Work that outlives the answer.
+    /// For work that continues after the answer.
     pub background: Duration,
-    /// Then an approval counts as declined.
+    /// After this time an approval counts as denied.
     pub approval: Duration,
-    /// Then a process that waits for a caller's tool is released.
+    /// After this time a process that waits for a caller's tool is released.
     pub caller_tool: Duration,
 }
 
@@ -40,13 +40,14 @@ impl Default for Clocks {
     }
 }
 
-/// What is enough. Reached: the turn ends as `partial` with what there is.
+/// The budgets of a turn: time and tool calls per segment, cost in all. When one is used up, the
+/// turn ends as `partial` with the answer so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budgets {
     pub time: Option<Duration>,
     pub tools: Option<u32>,
     pub cost_usd: Option<f64>,
-    /// How often a turn that reached a budget goes on by itself.
+    /// How often a turn that used up a budget is continued automatically.
     pub resumes: u32,
 }
 

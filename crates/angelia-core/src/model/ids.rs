@@ -1,4 +1,4 @@
-//! Identifiers. Ours are UUIDs that sort by age; the agents' own are opaque text.
+//! Identifiers. Our own are UUIDs that sort by age; those of agents are opaque text.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -44,19 +44,20 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    /// A conversation of ours, stable across agent restarts.
+    /// A session: a conversation of ours, stable across agent restarts.
     SessionId
 }
 uuid_id! {
-    /// One input and everything until its outcome.
+    /// A turn: one input and everything until its outcome.
     TurnId
 }
 uuid_id! {
-    /// A question that blocks an agent until somebody entitled decides.
+    /// An approval: a question that blocks an agent until somebody entitled decides.
     ApprovalId
 }
 uuid_id! {
-    /// A live process or connection of an executor; part of the mark its descendants carry.
+    /// An agent: a live process or connection of an executor. Part of the mark that its descendants
+    /// carry.
     AgentId
 }
 
@@ -91,10 +92,10 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// The agent's own name for the conversation; what it is resumed by.
+    /// The agent's own id of a conversation, used to resume it.
     NativeSessionId
 }
 text_id! {
-    /// The agent's own name for one tool call.
+    /// The agent's own id of a tool call.
     ToolId
 }

@@ -1,4 +1,4 @@
-//! The words of Angelia as plain data. Nothing here is `Serialize`: each boundary (disk, HTTP,
+//! The vocabulary of Angelia as plain data. Nothing here is `Serialize`: each boundary (disk, HTTP,
 //! stdio) owns its format and converts by hand.
 
 mod approval;
@@ -39,5 +39,5 @@ pub use tool::{ToolCall, ToolClass, ToolResult};
 pub use turn::{Origin, Turn, TurnOptions, TurnRecord, TurnState};
 pub use usage::{ContextWindow, Usage};
 
-/// The agent's own JSON, byte for byte, shared without copying.
+/// JSON text of the agent, byte for byte, shared without copying.
 pub type RawJson = std::sync::Arc<serde_json::value::RawValue>;

@@ -9,9 +9,9 @@ use super::{Failure, Usage};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub status: Status,
-    /// The answer; for a failed or partial turn, what there was of it.
+    /// The answer; of a failed or partial turn, the part that exists.
     pub text: Arc<str>,
-    /// In a few words, why it ended: `end_turn`, `budget_seconds`, `interrupted by owner` …
+    /// Why the turn ended, in a few words: `end_turn`, `budget_seconds`, `interrupted by owner` …
     pub reason: Arc<str>,
     pub usage: Usage,
 }
@@ -19,11 +19,11 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     Completed,
-    /// A budget ended it; the text is usable.
+    /// A budget ended the turn; the text is usable.
     Partial,
     Interrupted,
     Failed(Failure),
-    /// Waits for a quota to reset.
+    /// The turn waits for a quota to reset.
     Parked {
         resumes_at: Timestamp,
     },

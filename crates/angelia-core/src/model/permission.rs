@@ -1,4 +1,4 @@
-//! What an agent may do without asking: three levels, and patterns that name tools.
+//! Permissions: what an agent may do without asking. Three levels, and patterns that name tools.
 
 use std::{
     fmt,
@@ -12,19 +12,19 @@ use super::{ApprovalKind, ApprovalRequest, ToolClass};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
     pub level: PermissionLevel,
-    /// Decided without asking.
+    /// Allowed without asking.
     pub allowed: Vec<ToolPattern>,
-    /// Always win.
+    /// Denied; wins over everything else.
     pub disallowed: Vec<ToolPattern>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PermissionLevel {
-    /// Whatever the agent asks about is put to a person.
+    /// A person decides every request.
     Ask,
-    /// Edits inside the working directory are allowed; the rest is asked.
+    /// Edits inside the working directory are allowed; a person decides everything else.
     Edit,
-    /// We answer yes, within the rules.
+    /// Every request is allowed, unless a pattern denies it.
     Unattended,
 }
 
@@ -38,7 +38,7 @@ impl PermissionLevel {
     }
 }
 
-/// What the rules say about a request, before any person is asked.
+/// What the rules say about a request, before a person is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleAnswer {
     Allow,
@@ -47,20 +47,21 @@ pub enum RuleAnswer {
 }
 
 impl Permissions {
-    /// Why a tool is refused whatever else is said; `None`: it is not.
+    /// Returns the reason if a pattern denies the tool, whatever the level.
     pub fn refusal(&self, tool: &str, subject: Option<&str>) -> Option<String> {
         let mut rules = self.disallowed.iter();
         let rule = rules.find(|rule| rule.touches(tool, subject))?;
         Some(format!("`{rule}` is in disallowed_tools of this profile"))
     }
 
-    /// Applies the rules to one request of an agent that works in `cwd`.
+    /// Applies the rules to a request of an agent that works in `cwd`.
     pub fn answer(&self, request: &ApprovalRequest, cwd: &Path) -> RuleAnswer {
         let name = &request.tool_name;
         let subject = request.subject.as_deref();
         if let Some(why) = self.refusal(name, subject) {
             return RuleAnswer::Deny(why);
         }
+        // A question needs an answer, so no level and no pattern can allow it.
         if let ApprovalKind::Question(_) = request.kind {
             return match self.level {
                 PermissionLevel::Unattended => {
@@ -84,7 +85,7 @@ impl Permissions {
     }
 }
 
-/// Lexically inside: `..` is resolved, links are not followed.
+/// Whether `path` is inside `cwd`, lexically: `..` is resolved, symbolic links are not followed.
 fn is_inside(path: &Path, cwd: &Path) -> bool {
     let mut resolved = PathBuf::from(cwd);
     for component in path.components() {
@@ -99,7 +100,7 @@ fn is_inside(path: &Path, cwd: &Path) -> bool {
     resolved.starts_with(cwd)
 }
 
-/// `Tool`, `Tool(subject)`, each with `*` for anything: `Bash(git status*)`, `mcp__docs__*`.
+/// `Tool` or `Tool(subject)`, each with `*` for anything: `Bash(git status*)`, `mcp__docs__*`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolPattern {
     tool: Arc<str>,
@@ -107,9 +108,9 @@ pub struct ToolPattern {
 }
 
 impl ToolPattern {
-    /// For permission: everything the request does must be within the pattern. A command that
-    /// chains, substitutes or redirects does more than its first words say, so only a pattern
-    /// without a subject, or the very same text, covers it.
+    /// Whether the pattern allows everything the request does. A command that chains, substitutes
+    /// or redirects does more than its first words say, so only a pattern without a subject, or
+    /// with the identical text, covers it.
     fn covers(&self, tool: &str, class: ToolClass, subject: Option<&str>) -> bool {
         if !glob(&self.tool, tool) {
             return false;
@@ -124,9 +125,10 @@ impl ToolPattern {
         glob(pattern, subject)
     }
 
-    /// Whatever the other one matches, this one does too. Where that is not plain to see, `false`.
+    /// Whether this pattern matches everything that `other` matches. `false` if that is not
+    /// obvious.
     pub fn includes(&self, other: &Self) -> bool {
-        // A star of the other one is matched as a sign, and only a star of ours matches it.
+        // `other` is matched as plain text: a `*` in it is matched only by a `*` in ours.
         let subject = match (&self.subject, &other.subject) {
             (None, _) => true,
             (Some(_), None) => false,
@@ -135,7 +137,7 @@ impl ToolPattern {
         subject && glob(&self.tool, &other.tool)
     }
 
-    /// For refusal: it is enough that a part of the request is within the pattern.
+    /// Whether the pattern matches any part of the request: enough to deny it.
     fn touches(&self, tool: &str, subject: Option<&str>) -> bool {
         if !glob(&self.tool, tool) {
             return false;
@@ -155,7 +157,8 @@ fn is_compound(command: &str) -> bool {
     command.contains(SHELL_OPERATORS)
 }
 
-/// Greedy match with `*` only; linear in practice, no backtracking over more than one star.
+/// Matches a whole text against a pattern with `*`. Greedy, without backtracking over more than one
+/// star.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(first) = parts.next() else {
@@ -201,8 +204,9 @@ impl FromStr for ToolPattern {
             None => (text, None),
             Some((tool, rest)) => {
                 let subject = rest.strip_suffix(')').ok_or_else(bad)?;
-                // `git:*`, as some agents' users write it, means `git` and whatever follows.
-                // Only once: what is written out must read back as the same pattern, never wider.
+                // `git:*`, as users of some agents write it, means `git` followed by anything. Only
+                // one `:*` is converted: a pattern that is printed must parse to the same pattern,
+                // never a wider one.
                 let subject = match subject.strip_suffix(":*") {
                     Some(prefix) if !prefix.ends_with(':') => format!("{prefix}*"),
                     _ => subject.to_owned(),

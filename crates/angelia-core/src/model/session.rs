@@ -1,4 +1,4 @@
-//! A conversation as the store keeps it.
+//! A session as the store keeps it.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ pub struct SessionRecord {
     pub title: Option<Arc<str>>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// The full launch specification: what a restart must bring back.
+    /// The complete launch specification, so that a restart loses no setting.
     pub spec: SessionSpec,
-    /// The agent's own conversation, once it has one.
+    /// The agent's own session id, once it has one.
     pub native: Option<NativeSessionId>,
     /// The session this one was forked from.
     pub forked_from: Option<SessionId>,
-    /// Grows with every change; `put_session` compares it.
+    /// Incremented by every change; `Store::put_session` compares it.
     pub revision: u64,
 }
 
-/// A name that somebody outside gave to a session: a host's `session_id`, a header, a chat.
-/// Scoped, so that two frontends or two keys never meet.
+/// A name that a client gave to a session: a host's `session_id`, a header, a chat. The scope keeps
+/// the names of different frontends and API keys apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExternalName {
     pub scope: Arc<str>,

@@ -1,5 +1,5 @@
-//! The launch specification: everything that decides how an agent is started. It is persisted with
-//! the session, so that a resumed conversation never silently loses a flag, and hashed into the
+//! The launch specification: everything that decides how an agent is started. It is stored with the
+//! session, so that a resumed conversation never silently loses a flag, and hashed into the
 //! [`LaunchFingerprint`](super::LaunchFingerprint), so that a process is reused only where it fits.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -11,40 +11,41 @@ pub struct SessionSpec {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
     pub mode: Mode,
-    /// `None`: the agent's own default, resolved by its first turn and then fixed.
+    /// `None`: the agent's own default, which its first turn reports and which is then fixed.
     pub model: Option<Arc<str>>,
     pub cwd: PathBuf,
-    /// Project hooks, project MCP servers and project instructions of `cwd` are honoured.
+    /// Use the project's hooks, MCP servers and instructions in `cwd`.
     pub trust: bool,
     pub system: SystemPrompt,
-    /// A conversation that happened elsewhere and is carried into this one.
+    /// A conversation from elsewhere that the agent starts with.
     pub history: Vec<Message>,
-    /// The turns of the session up to this one are in `history` too: it was launched anew since.
+    /// `history` also covers the session's own turns up to this one: the session was relaunched
+    /// after it.
     pub history_until: Option<TurnId>,
     pub caller_tools: Vec<CallerTool>,
     pub output_schema: Option<RawJson>,
     pub permissions: Permissions,
     pub tools: ToolSet,
-    /// By name, in the shape `mcp_servers` has in the configuration.
+    /// By name, in the form of `mcp_servers` in the configuration.
     pub mcp_servers: BTreeMap<Arc<str>, RawJson>,
-    /// Set in the child; wins over the scrub.
+    /// Set in the child process; wins over the scrubbing of its environment.
     pub env: BTreeMap<Arc<str>, Arc<str>>,
-    /// Names let through from our own environment, `*` at the end allowed.
+    /// Names of variables that are passed on from our environment; `*` is allowed at the end.
     pub env_pass: Vec<Arc<str>>,
     pub binary: Option<PathBuf>,
-    /// The whole command line of an agent that has no binary of its own name.
+    /// The whole command line, for agents without a binary of their own name.
     pub command: Vec<Arc<str>>,
     pub billing: Billing,
-    /// Keep what changes from day to day out of the system prompt, for the sake of the cache.
+    /// Keep text that changes from day to day out of the system prompt, so that it stays cached.
     pub stable_prompt: bool,
-    /// Continue the agent's own conversation from one turn to the next, also after its process
-    /// has gone; off: every process starts anew.
+    /// Continue the agent's own conversation from turn to turn, also after its process has exited.
+    /// If off, every turn starts a new process.
     pub resume: bool,
-    /// How many processes of this shape are kept started and waiting.
+    /// Number of processes with this specification to keep started in advance.
     pub warm: u32,
     pub clocks: Clocks,
     pub budgets: Budgets,
-    /// What takes over when a quota is used up.
+    /// The specification that takes over when the quota is exhausted.
     pub fallback: Option<Box<SessionSpec>>,
 }
 
@@ -52,7 +53,7 @@ pub struct SessionSpec {
 pub enum Mode {
     /// The agent's own tools act on this machine.
     Agent,
-    /// They are off; only the caller's tools exist.
+    /// The agent's own tools are off; only the caller's tools exist.
     Model,
 }
 
@@ -67,15 +68,15 @@ impl Mode {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SystemPrompt {
-    /// The agent's own.
+    /// The agent's own prompt.
     Default,
-    /// The agent's own, then this.
+    /// The agent's own prompt, followed by this text.
     Append(Arc<str>),
-    /// Only this.
+    /// Only this text.
     Replace(Arc<str>),
 }
 
-/// A tool that the caller, not the agent, runs.
+/// A tool that the caller runs, not the agent.
 #[derive(Clone, Debug)]
 pub struct CallerTool {
     pub name: Arc<str>,
@@ -83,7 +84,7 @@ pub struct CallerTool {
     pub input_schema: RawJson,
 }
 
-/// Which of the agent's own tools exist at all.
+/// Which of the agent's own tools exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolSet {
     Default,
@@ -111,7 +112,7 @@ impl Billing {
 }
 
 impl SessionSpec {
-    /// A plain specification to start from: everything off, nothing carried.
+    /// A minimal specification: everything off, no history.
     pub fn new(executor: impl Into<Arc<str>>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             profile: "default".into(),

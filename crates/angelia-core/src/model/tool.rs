@@ -1,10 +1,10 @@
-//! A tool the agent uses on its own, as viewers see it.
+//! Tool calls of an agent, as viewers see them.
 
 use std::sync::Arc;
 
 use super::{RawJson, ToolId};
 
-/// What a tool does to the machine. Permissions and renderings ask for this, never for a name.
+/// What a tool does to the machine. Permissions and renderers use the class, never the tool's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToolClass {
     Read,
@@ -24,7 +24,7 @@ impl ToolClass {
     }
 }
 
-/// A tool call that has started.
+/// The start of a tool call.
 #[derive(Clone, Debug)]
 pub struct ToolCall {
     pub id: ToolId,
@@ -37,7 +37,7 @@ pub struct ToolCall {
     pub parent: Option<ToolId>,
 }
 
-/// How a tool call ended.
+/// The end of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResult {
     pub id: ToolId,

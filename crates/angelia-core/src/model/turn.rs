@@ -1,4 +1,4 @@
-//! One input and everything until its outcome.
+//! Turns: one input and everything until its outcome.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{Content, Outcome, SessionId, TurnId};
 
-/// What an agent is asked to do.
+/// A turn as an agent gets it.
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub id: TurnId,
@@ -18,29 +18,30 @@ pub struct Turn {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOptions {
     pub origin: Origin,
-    /// Somebody who can answer approvals is watching; without, they are declined with a notice.
+    /// A person can decide approvals. Otherwise they are denied with a notice.
     pub can_ask: bool,
-    /// A quota that is used up makes it wait for the reset; without, it fails and says when.
+    /// The turn is parked until the reset when a quota is exhausted. Otherwise it fails and reports
+    /// the reset time.
     pub can_park: bool,
-    /// Whose turn it is, where somebody but the owner asks: its cost is counted under this name.
+    /// The caller that the cost is counted for; `None`: the owner.
     pub caller: Option<Arc<str>>,
-    /// What it may cost besides what the profile allows.
+    /// A cost limit of the caller; the lower one of this and the profile's counts.
     pub max_cost_usd: Option<f64>,
 }
 
 impl TurnOptions {
-    /// A turn that nobody else pays for, with nobody there to ask.
+    /// Options of an owner's turn without anybody to decide approvals.
     pub const fn new(origin: Origin) -> Self {
         Self { origin, can_ask: false, can_park: false, caller: None, max_cost_usd: None }
     }
 }
 
-/// Where the text of a turn comes from, and therefore what it may trigger by itself.
+/// Where the text of a turn comes from, which decides what it may trigger by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The owner's own terminal: slash commands and file mentions mean what they say.
+    /// The owner's own terminal: slash commands and file mentions take effect.
     Owner,
-    /// HTTP, chat, bus: text is only text.
+    /// HTTP, chat, bus: the text is plain text.
     Remote,
 }
 
@@ -64,15 +65,15 @@ pub struct TurnRecord {
     pub state: TurnState,
 }
 
-/// Where a turn is in its life.
+/// The state of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnState {
     Queued,
     Running,
     AwaitingApproval,
-    /// The agent waits for the results of the caller's tools.
+    /// The agent waits for results of the caller's tools.
     AwaitingToolResult,
-    /// A quota is used up; the turn goes on by itself then.
+    /// A quota is exhausted; the turn continues by itself at this time.
     Parked {
         resumes_at: Timestamp,
     },

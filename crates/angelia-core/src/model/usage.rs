@@ -1,4 +1,4 @@
-//! Tokens and money, cumulative for the turn; and how full the context is, which is a reading.
+//! Token counts and cost, cumulative for the turn, and the fill level of the context window.
 
 use std::sync::Arc;
 
@@ -9,26 +9,27 @@ pub struct Usage {
     pub cache_read_tokens: u64,
     pub cache_write_tokens: u64,
     pub cost_usd: Option<f64>,
-    /// Who pays: `subscription`, `api_key`, or what the agent calls it.
+    /// Who pays: `subscription`, `api_key`, or the agent's own word.
     pub lane: Option<Arc<str>>,
-    /// Hash of everything we control that precedes the conversation; a change explains a cold
-    /// cache.
+    /// Hash of everything under our control that precedes the conversation; a change explains a
+    /// cold cache.
     pub prefix_sha256: Option<Arc<str>>,
-    /// The latest reading of the turn. `None`: the agent has not told.
+    /// The latest value in this turn; `None` if the agent has not reported it.
     pub context: Option<ContextWindow>,
 }
 
-/// How full the context of the conversation's model is.
+/// How full the model's context window is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextWindow {
-    /// Tokens that are in it now: not a sum over requests, each of which reads all of it again.
+    /// Tokens that are in it now. Not a sum over requests, each of which reads all of it again.
     pub used: u64,
-    /// Tokens that it holds.
+    /// Tokens that fit.
     pub size: u64,
 }
 
 impl ContextWindow {
-    /// No context is empty once it has been used: who says so has not counted.
+    /// Returns `None` if either number is zero: a context in use is never empty, so zero means that
+    /// the agent has not counted.
     pub const fn told(used: u64, size: u64) -> Option<Self> {
         match (used, size) {
             (0, _) | (_, 0) => None,
@@ -38,8 +39,8 @@ impl ContextWindow {
 }
 
 impl Usage {
-    /// Adds the counts of a further segment of the same turn; the labels and the
-    /// reading are the newer ones.
+    /// Adds the counts of a further segment of the same turn. Labels and the context window come
+    /// from the newer segment.
     #[must_use]
     pub fn plus(&self, more: &Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Durable messages between endpoints.
+//! The bus: durable messages between endpoints.
 
 use std::{
     pin::Pin,
@@ -12,85 +12,85 @@ use uuid::Uuid;
 use super::BoxFuture;
 use crate::model::{EndpointName, MessageId, bus::Message};
 
-/// Keeps messages until their receivers have them. What is accepted is synced: it survives a
-/// power failure. A receiver gets the messages of one sender in the order they were published.
+/// Keeps messages until their receivers have them. An accepted message is synced: it survives a
+/// power failure. A receiver gets the messages of one sender in the order in which they were
+/// published.
 pub trait Bus: Send + Sync + 'static {
-    /// Queues messages in order; awaiting this is waiting for room, which is how a sender that is
-    /// too fast is slowed down. The receipts come when the messages are synced.
+    /// Queues messages in order. Waits while the queue is full, which slows down a sender that is
+    /// too fast. The receipts resolve when the messages are synced.
     ///
-    /// `watch` hears of each message whose receiver has taken it. Whoever lets it fill up misses
-    /// notices, never messages.
+    /// `watch` receives the ids of the messages that their receivers have taken. If it fills up,
+    /// ids are dropped; messages are not.
     fn publish(&self, messages: Vec<Message>, watch: Option<Watch>) -> BoxFuture<'_, Published>;
 
-    /// Makes the caller the one who receives for a name. What waits for it comes first, oldest
-    /// first.
+    /// Makes the caller the receiver for a name. Waiting messages come first, oldest first.
     fn attach(&self, claim: Claim) -> BoxFuture<'_, Result<Box<dyn Inbox>, AttachError>>;
 
-    /// Is this the token that the name is protected by? `false` when it has none.
+    /// Whether the name is protected by exactly this token; `false` if it has none.
     fn proves(&self, name: &str, token: &str) -> bool;
 
-    /// Everybody who listens, by name; cheap.
+    /// Returns every endpoint with a listener, sorted by name; cheap.
     fn listening(&self) -> Vec<(EndpointName, Uuid)>;
 
-    /// Every name that listens or has something waiting, by name.
+    /// Returns every endpoint that has a listener or waiting messages, sorted by name.
     fn endpoints(&self) -> Vec<EndpointState>;
 
     fn counts(&self) -> BusCounts;
 
-    /// Messages that will not be delivered any more, newest first, at most `limit`, older than
-    /// `before`.
+    /// Returns messages that will not be delivered any more, newest first, at most `limit`, older
+    /// than `before`.
     fn dead_letters(
         &self,
         before: Option<Position>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<DeadLetter>, BusError>>;
 
-    /// Sends a dead letter once more, as if it had been published now.
+    /// Publishes a dead letter again, as if it were a new message.
     fn resend(&self, dead: Position) -> BoxFuture<'_, Result<Receipt, BusError>>;
 
-    /// Forgets a dead letter.
+    /// Deletes a dead letter.
     fn discard(&self, dead: Position) -> BoxFuture<'_, Result<(), BusError>>;
 
-    /// Waits until everything queued is on disk, and closes.
+    /// Waits until everything queued is on disk, and closes the bus.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The receiving end of a name. Dropped, it gives back what it has not acknowledged: whoever
-/// attaches next gets that again, marked.
+/// The receiving end of a name. Dropping it returns the messages that are not acknowledged: the
+/// next receiver gets them again, marked as redelivered.
 pub trait Inbox: Send {
-    /// The name that was given, with its suffix.
+    /// The name that was granted, with its suffix.
     fn endpoint(&self) -> &EndpointName;
 
     fn session(&self) -> Uuid;
 
-    /// Waits for at least one message and takes at most `limit`. Safe to cancel: nothing is taken
+    /// Waits for at least one message and takes at most `limit`. Cancel safe: nothing is taken
     /// then.
     fn next(&mut self, limit: usize) -> BoxFuture<'_, Result<Vec<Delivery>, InboxError>>;
 
-    /// These are done with. Never waits; an acknowledgement that a crash loses means that the
-    /// message comes again, with the same id.
+    /// Acknowledges messages. Never waits. If a crash loses an acknowledgement, the message is
+    /// delivered again with the same id.
     fn ack(&mut self, taken: &[Position]);
 
-    /// These were written to a receiver that does not acknowledge: their senders hear of it now, and
-    /// they are done with when [`Inbox::ack`] says so.
+    /// Marks messages as written to a receiver that does not acknowledge: their senders are
+    /// notified now, and the messages are done when [`BusInbox::ack`] acknowledges them.
     fn handed(&mut self, taken: &[Position]);
 
-    /// This one can never be handled: it becomes a dead letter.
+    /// Turns a message that can never be handled into a dead letter.
     fn refuse(&mut self, taken: Position, reason: &str);
 }
 
-/// Where a message stands in the order of the whole bus.
+/// Position of a message in the order of the whole bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
-/// Who wants to receive under which name.
+/// A request to receive under a name.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub name: EndpointName,
     pub taken: WhenTaken,
-    /// The name stays known while nobody listens, so that what is sent to everyone waits for it.
+    /// The name stays registered while nobody listens, so that messages to everyone wait for it.
     pub durable: bool,
-    /// Protects the name from now on, or proves the right to a protected one.
+    /// Protects the name from now on, or proves the right to a protected name.
     pub token: Option<String>,
 }
 
@@ -100,29 +100,29 @@ impl Claim {
     }
 }
 
-/// What to do about somebody who has the name already.
+/// What to do if the name already has a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenTaken {
-    /// The new one gets it; the old one is told.
+    /// The new receiver gets the name; the old one is told.
     Displace,
-    /// The lowest free of `name`, `name-2`, `name-3` …
+    /// Take the first free one of `name`, `name-2`, `name-3` …
     Suffix,
     Refuse,
 }
 
-/// A message in a receiver's hands.
+/// A message that a receiver has taken.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     pub position: Position,
     pub message: Message,
-    /// It may have been seen before: somebody took it and did not acknowledge it.
+    /// The message may have been delivered before: a receiver took it and did not acknowledge it.
     pub again: bool,
 }
 
-/// Hears of messages whose receivers have taken them.
+/// Receives the ids of messages that their receivers have taken.
 pub type Watch = mpsc::Sender<Vec<MessageId>>;
 
-/// The message is kept and synced.
+/// Confirms that a message is accepted and synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     pub id: MessageId,
@@ -131,13 +131,13 @@ pub struct Receipt {
     pub repeated: bool,
 }
 
-/// Was anybody there when a message came?
+/// Whether the receiver was there when the message was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Listening,
-    /// It waits for a name that was there before.
+    /// The message waits for a name that was registered before.
     Away,
-    /// It waits for a name that nobody has ever had.
+    /// The message waits for a name that nobody has ever registered.
     NeverSeen,
 }
 
@@ -154,11 +154,11 @@ pub enum Refusal {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachError {
-    #[error("{0} is taken")]
+    #[error("the name {0} is already taken")]
     Taken(EndpointName),
-    #[error("{0} is protected by a token, and this is not it")]
+    #[error("the name {0} is protected by a token, and the given token is wrong")]
     WrongToken(EndpointName),
-    #[error("no suffix of {0} is free")]
+    #[error("every suffix of the name {0} is taken")]
     NoSuffix(EndpointName),
     #[error(transparent)]
     Bus(#[from] BusError),
@@ -166,7 +166,7 @@ pub enum AttachError {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InboxError {
-    #[error("somebody else has taken the name {0} over")]
+    #[error("another client has taken over the name {0}")]
     Displaced(EndpointName),
     #[error(transparent)]
     Bus(#[from] BusError),
@@ -197,21 +197,21 @@ pub struct DeadLetter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointState {
     pub name: EndpointName,
-    /// The session that listens.
+    /// Session of the listener.
     pub session: Option<Uuid>,
-    /// Not yet acknowledged.
+    /// Messages that are not acknowledged yet.
     pub queued: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusCounts {
-    /// Since the bus was opened.
+    /// Since the bus was opened, as the four below.
     pub accepted: u64,
     pub repeated: u64,
     pub delivered: u64,
     pub refused: u64,
     pub expired: u64,
-    /// Now.
+    /// At this moment, as the two below.
     pub listening: usize,
     pub queued: usize,
     pub dead: usize,
@@ -219,12 +219,12 @@ pub struct BusCounts {
 
 pub type Receipts = Vec<Result<Receipt, Refusal>>;
 
-/// Resolves when what was published is synced, with one answer for each message, in order.
+/// Resolves when the messages are synced, with one result per message, in order.
 #[derive(Debug)]
 pub struct Published(oneshot::Receiver<Receipts>, usize);
 
 impl Published {
-    /// For this many messages; the sender is the bus.
+    /// The bus keeps the sender and answers for `messages` messages.
     pub fn new(messages: usize) -> (oneshot::Sender<Receipts>, Self) {
         let (sender, receiver) = oneshot::channel();
         (sender, Self(receiver, messages))

@@ -1,5 +1,5 @@
-//! Where replies go: `platform[:chat_id]`. Each platform is an adapter behind [`Channel`]; whoever
-//! sends asks what it can do and never which one it is.
+//! Channels: where replies go, as `platform[:chat_id]`. Each platform is an adapter behind
+//! [`Channel`]; senders ask for its capabilities, never for its name.
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -9,21 +9,21 @@ type Answer<'a, T> = BoxFuture<'a, Result<T, SendError>>;
 
 /// An adapter for one platform.
 pub trait Channel: Send + Sync + 'static {
-    /// What is written before the colon.
+    /// The part before the colon.
     fn platform(&self) -> &str;
 
     fn abilities(&self) -> ChannelAbilities;
 
     fn send<'a>(&'a self, chat: &'a str, message: &'a Outgoing) -> Answer<'a, Sent>;
 
-    /// Replaces the text of a message that was sent; only where [`ChannelAbilities::edit`] says so.
+    /// Replaces the text of a sent message; requires [`ChannelCapabilities::edit`].
     fn edit<'a>(&'a self, _chat: &'a str, _sent: &'a Sent, _text: &'a str) -> Answer<'a, ()> {
         Box::pin(async { Err(SendError::cannot("edit messages")) })
     }
 
-    /// Shows that an answer is being written; only where [`ChannelAbilities::typing`] says so.
+    /// Shows that an answer is being written; requires [`ChannelCapabilities::typing`].
     fn typing<'a>(&'a self, _chat: &'a str) -> Answer<'a, ()> {
-        Box::pin(async { Err(SendError::cannot("show that somebody is typing")) })
+        Box::pin(async { Err(SendError::cannot("show a typing indicator")) })
     }
 }
 
@@ -32,14 +32,14 @@ pub struct ChannelAbilities {
     pub edit: bool,
     pub typing: bool,
     pub buttons: bool,
-    /// A channel without a chat means the chat that a variable names.
+    /// An address without a chat means the chat that an environment variable names.
     pub home: bool,
 }
 
-/// What is sent. Plain text: no terminal codes.
+/// A message to send. Plain text: no terminal control sequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The same at every attempt, so that a receiver can tell a repeat.
+    /// The same for every attempt, so that a receiver can recognise a repetition.
     pub id: Arc<str>,
     pub text: Arc<str>,
     /// An earlier attempt may have arrived.
@@ -50,11 +50,11 @@ pub struct Outgoing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Button {
     pub label: Arc<str>,
-    /// What comes back when it is pressed.
+    /// Sent back when the button is pressed.
     pub value: Arc<str>,
 }
 
-/// The platform's own name for a message, where it gives one.
+/// The platform's id of a message, if it has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     pub message_id: Option<Arc<str>>,
@@ -70,11 +70,11 @@ pub struct SendError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFailure {
-    /// It will not be taken, however often it is tried.
+    /// The platform will never accept the message.
     Refused,
-    /// It has not arrived; another time it may.
+    /// The message has not arrived; another attempt may succeed.
     NotSent,
-    /// It may have arrived: the connection was cut after it was written.
+    /// The message may have arrived: the connection broke after it was written.
     Unknown,
 }
 
@@ -88,11 +88,11 @@ impl SendError {
     }
 }
 
-/// `platform[:chat_id]`, as somebody wrote it.
+/// An address in the form `platform[:chat_id]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChannelAddress {
     pub platform: Arc<str>,
-    /// Everything after the first colon; it may hold colons itself.
+    /// Everything after the first colon; may contain colons itself.
     pub chat: Option<Arc<str>>,
 }
 
@@ -143,22 +143,21 @@ impl fmt::Display for ChannelAddress {
     }
 }
 
-/// The variables that name a platform's home channel, in their order.
+/// The environment variables that name a platform's home channel, in order of precedence.
 pub fn home_variables(platform: &str) -> [String; 3] {
     let name = platform.to_ascii_uppercase().replace('-', "_");
     ["HOME_CHANNEL", "ACCOUNT_ID", "HOME_ROOM"].map(|ending| format!("{name}_{ending}"))
 }
 
-/// Looks a variable up in the environment.
 type Variable = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The adapters that are set up, and who is at home where.
+/// The configured adapters, and the environment that names the home channels.
 pub struct Channels {
     adapters: Vec<Arc<dyn Channel>>,
     variable: Variable,
 }
 
-/// A channel with its adapter and its chat.
+/// An adapter and the chat to send to.
 #[derive(Clone)]
 pub struct ChannelTarget {
     pub adapter: Arc<dyn Channel>,
@@ -166,7 +165,7 @@ pub struct ChannelTarget {
 }
 
 impl Channels {
-    /// `variable` looks a name up in the environment.
+    /// `variable` looks up an environment variable.
     pub fn new(
         adapters: Vec<Arc<dyn Channel>>,
         variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,

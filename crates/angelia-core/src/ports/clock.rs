@@ -1,4 +1,4 @@
-//! Wall time and fresh identifiers. Durations are measured with tokio's clock, which tests pause.
+//! Wall-clock time and new ids. Durations are measured with tokio's clock, which tests pause.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -6,6 +6,6 @@ use uuid::Uuid;
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 
-    /// A new identifier that sorts after all earlier ones.
+    /// Returns a new id that sorts after all earlier ones.
     fn fresh_uuid(&self) -> Uuid;
 }

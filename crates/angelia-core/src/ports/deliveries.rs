@@ -1,5 +1,5 @@
-//! What has to reach a channel, written down before it is tried, so that a reply is neither lost
-//! by a crash nor sent twice without saying so.
+//! Messages to channels, stored before they are sent, so that a crash neither loses a reply nor
+//! sends it twice without saying so.
 
 use std::sync::Arc;
 
@@ -10,21 +10,22 @@ use super::{BoxFuture, StoreError};
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 pub trait Deliveries: Send + Sync + 'static {
-    /// A new one, [pending](DeliveryState::Pending). An id that is known already changes nothing.
+    /// Adds a new, [pending](DeliveryState::Pending) delivery. Does nothing if the id exists.
     fn add<'a>(&'a self, delivery: &'a Delivery) -> Answer<'a, ()>;
 
-    /// Committed before the step is taken that it announces. What has ended stays as it ended.
+    /// Commits a state before the step that it announces is taken. A finished delivery never
+    /// changes.
     fn set<'a>(&'a self, id: &'a str, state: &'a DeliveryState) -> Answer<'a, ()>;
 
     fn get<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Delivery>>;
 
-    /// What has not reached its end, oldest first.
+    /// Returns the unfinished deliveries, oldest first.
     fn open(&self) -> Answer<'_, Vec<Delivery>>;
 
-    /// All of them, newest first.
+    /// Returns all deliveries, newest first.
     fn list(&self, limit: usize) -> Answer<'_, Vec<Delivery>>;
 
-    /// Removes what came to its end before this.
+    /// Removes the deliveries that finished before `before`, and returns how many.
     fn forget(&self, before: Timestamp) -> Answer<'_, usize>;
 }
 
@@ -46,7 +47,7 @@ pub enum DeliveryState {
         /// One of the attempts may have arrived.
         may_repeat: bool,
     },
-    /// Being tried. Found after a restart, it may have arrived.
+    /// Being sent. If found after a restart, the message may have arrived.
     Attempting {
         attempts: u32,
         may_repeat: bool,
@@ -82,7 +83,7 @@ impl DeliveryState {
         }
     }
 
-    /// Whether the next attempt may be a repeat: an attempt that was cut off may have arrived.
+    /// Whether the next attempt may be a repetition: an interrupted attempt may have arrived.
     pub const fn may_repeat(&self) -> bool {
         match self {
             Self::Pending { may_repeat, .. } => *may_repeat,

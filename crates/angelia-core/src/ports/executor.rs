@@ -1,4 +1,4 @@
-//! A kind of agent, and a live one.
+//! Executors (kinds of agents), and agents (their live processes).
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,64 +11,65 @@ use crate::model::{
     SessionSpec, Status, ToolId, Turn,
 };
 
-/// A kind of agent we can drive.
+/// A kind of agent that Angelia can drive.
 pub trait Executor: Send + Sync + 'static {
-    /// The word used in configuration, URLs and records.
+    /// The name in configuration, URLs and records.
     fn name(&self) -> &'static str;
 
     fn capabilities(&self) -> Capabilities;
 
-    /// Installed, which version, logged in? Cheap enough for `doctor`; starts no conversation.
+    /// Reports whether the agent is installed, its version, and whether it is logged in. Cheap
+    /// enough for `doctor`; starts no conversation.
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, Health>;
 
-    /// A live agent for a session. `Err` means that it could not be started; nothing has run.
+    /// Opens an agent for a session. `Err` means that it could not be started and nothing has run.
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>>;
 
-    /// Gets processes of this shape ready, as many as the specification wants. Returns at once.
+    /// Starts processes for this specification in advance, as many as it asks for. Returns at once.
     fn warm_up(&self, spec: &SessionSpec);
 
-    /// Copies the agent's own conversation as it stands now under a new name of its own.
+    /// Copies the agent's own conversation in its current state, and returns the id of the copy.
     fn fork<'a>(
         &'a self,
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<NativeSessionId, Failure>>;
 
-    /// Removes the agent's own transcript of a conversation.
+    /// Deletes the agent's own transcript of a conversation.
     fn forget<'a>(
         &'a self,
         spec: &'a SessionSpec,
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<(), Failure>>;
 
-    /// Ends every process that is kept waiting.
+    /// Ends every process that was started in advance.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What an agent is opened for.
+/// A request to open an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     pub session: SessionId,
     pub spec: &'a SessionSpec,
-    /// The agent's own conversation to continue.
+    /// The agent's own session to continue.
     pub native: Option<&'a NativeSessionId>,
 }
 
 /// A live process or connection, bound to one session.
 pub trait Agent: Send {
-    /// Runs one turn to its end and returns how it ended; the engine, not the agent, writes
-    /// `Finished`. Cancelling `io.cancel` asks for a protocol interrupt; the turn then ends as
-    /// `Interrupted` as soon as the agent says so.
+    /// Runs one turn and returns how it ended; the engine, not the agent, writes `Finished`.
+    /// Cancelling `io.cancel` asks for a protocol interrupt; the turn then ends as `Interrupted`
+    /// when the agent confirms it.
     fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, Ended>;
 
-    /// Can it take another turn? `false` once it has exited or must be retired.
+    /// Whether the agent can run another turn; `false` once it has exited or must be replaced.
     fn is_usable(&mut self) -> bool;
 
-    /// Stops it with everything it started.
+    /// Stops the agent and everything it started.
     fn close(self: Box<Self>, grace: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// The two ends an agent talks to while it runs a turn.
+/// The engine's side of a running turn, as the agent sees it.
 #[derive(Debug)]
 pub struct TurnIo {
     pub events: EventSender,
@@ -76,7 +77,7 @@ pub struct TurnIo {
     pub cancel: CancellationToken,
 }
 
-/// Where an agent puts what happened, in batches: one read of its output, one send.
+/// Sends the events of an agent in batches: one read of its output, one send.
 #[derive(Clone, Debug)]
 pub struct EventSender(mpsc::Sender<Vec<Emitted>>);
 
@@ -85,8 +86,7 @@ impl EventSender {
         Self(sender)
     }
 
-    /// Waits for the recorder, and for nobody else. A turn that is no longer recorded has been
-    /// given up by the engine, so what it says is dropped.
+    /// Waits only for the recorder. If the engine has given up the turn, the events are dropped.
     pub async fn send(&self, batch: Vec<Emitted>) {
         if !batch.is_empty() {
             let _given_up = self.0.send(batch).await;
@@ -94,38 +94,38 @@ impl EventSender {
     }
 }
 
-/// What an agent has to say during a turn.
+/// What an agent reports during a turn.
 #[derive(Clone, Debug)]
 pub enum Emitted {
     Event(EventKind),
     Ask(ApprovalRequest),
-    /// The agent no longer wants an answer to the question of this key.
+    /// The agent no longer needs the decision on the request with this key.
     Withdraw(Arc<str>),
     Activity(Activity),
 }
 
-/// What an agent is busy with, as far as its events do not say it; every one has its own clock.
+/// What an agent is doing, as far as its events do not show it. Each activity has its own timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activity {
     WaitingForModel,
     Retrying,
     Compacting,
-    /// The answer is there, but work it started goes on.
+    /// The answer is complete, but work that it started goes on.
     Background,
-    /// One of the caller's tools was called; its result comes by [`TurnControl::ToolResult`].
+    /// The agent called a caller's tool; the result comes as [`TurnControl::ToolResult`].
     AwaitingToolResult,
 }
 
-/// What the engine tells a running agent.
+/// A message of the engine to a running agent.
 #[derive(Clone, Debug)]
 pub enum TurnControl {
     Decide {
         key: Arc<str>,
         decision: Decision,
     },
-    /// Text for the running turn.
+    /// Further text for the running turn.
     Steer(Vec<Content>),
-    /// A caller's tool answers.
+    /// The result of a caller's tool.
     ToolResult {
         id: ToolId,
         ok: bool,
@@ -133,11 +133,11 @@ pub enum TurnControl {
     },
 }
 
-/// How a turn ended, as the agent sees it.
+/// How a turn ended, as the agent reports it.
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub status: Status,
-    /// The answer in the agent's own words; `None`: what the events hold.
+    /// The answer as the agent reports it; `None`: use the answer from the events.
     pub text: Option<Arc<str>>,
     pub reason: Arc<str>,
 }
@@ -149,31 +149,31 @@ impl Ended {
     }
 }
 
-/// What a kind of agent can do. Whoever must choose asks here and never for a name.
+/// What an executor can do. Code that must choose asks for a capability, never for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// A system prompt of ours instead of its own.
+    /// Can replace its own system prompt.
     pub replace_prompt: bool,
     pub append_prompt: bool,
-    /// A foreign history with true roles.
+    /// Can start with a history that has roles.
     pub carry_history: bool,
     pub caller_tools: bool,
     pub output_schema: bool,
     pub images: bool,
-    /// Text into a running turn.
+    /// Can take text during a turn.
     pub steer: bool,
     pub fork: bool,
     pub resume: bool,
-    /// A mode in which nothing on this machine can be read or changed.
+    /// Has a mode in which nothing on this machine can be read or changed.
     pub model_mode: bool,
 }
 
-/// What `doctor` wants to know.
+/// The result of a probe, as `doctor` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub installed: Option<Installed>,
     pub login: Login,
-    /// What is wrong and what to do, where something is.
+    /// What is wrong and what to do about it.
     pub problem: Option<Failure>,
 }
 
@@ -191,12 +191,12 @@ pub struct Installed {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Login {
-    /// With the lane that pays, where the agent tells it.
+    /// With the lane that pays, if the agent reports it.
     In {
         lane: Option<Arc<str>>,
     },
     Out,
     Unknown,
-    /// This kind needs none.
+    /// The executor needs no login.
     NotNeeded,
 }

@@ -1,5 +1,5 @@
-//! What the engine asks of the outside world. Each trait is implemented in a sibling crate and
-//! handed in by the binary; tests hand in their own.
+//! The ports: traits through which the engine reaches the outside world. Sibling crates implement
+//! them and the binary passes them in; tests pass in their own.
 
 pub mod bus;
 mod channel;
@@ -29,5 +29,5 @@ pub use store::{
     Approvals, Claim, Claimed, Committed, HistoryNote, Holder, Lease, Page, Store, StoreError,
 };
 
-/// A future behind a trait object; the few seams do not need a macro.
+/// A boxed future for trait objects. There are too few async traits to need a macro.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

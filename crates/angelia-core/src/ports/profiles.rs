@@ -1,5 +1,5 @@
-//! How a frontend gets from a profile's name to a launch specification, without knowing where
-//! profiles are written down.
+//! Resolves the name of a profile to a launch specification, so that frontends do not depend on the
+//! configuration.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -7,28 +7,29 @@ use super::BoxFuture;
 use crate::model::{Failure, Mode, SessionSpec};
 
 pub trait Profiles: Send + Sync + 'static {
-    /// The specification for a new session. `Err` says which part of the wish cannot be had.
+    /// Returns the specification for a new session. `Err` names the part of the request that cannot
+    /// be satisfied.
     fn spec(&self, wanted: Wanted) -> BoxFuture<'_, Result<SessionSpec, Failure>>;
 
     fn list(&self) -> Vec<ProfileSummary>;
 }
 
-/// What a caller may choose; the profile says the rest.
+/// What a caller may choose; the profile decides the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     pub profile: Option<Arc<str>>,
-    /// Instead of a profile: the plain settings of an executor.
+    /// Instead of a profile: an executor with its default settings.
     pub target: Option<Target>,
-    /// A directory asked for by name; wins over the profile's.
+    /// A directory that the caller names; wins over the profile's.
     pub cwd: Option<PathBuf>,
-    /// Where the caller is, if it is anywhere; for profiles that do not say where they work.
+    /// The caller's working directory, if it has one; for profiles without a directory.
     pub caller_cwd: Option<PathBuf>,
     pub model: Option<Arc<str>>,
-    /// The owner sits at a terminal: what `trust: auto` asks for.
+    /// The owner sits at a terminal; decides `trust: auto`.
     pub at_terminal: bool,
 }
 
-/// A kind of agent in a mode, as its own defaults describe it.
+/// An executor in a mode, with its default settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub executor: Arc<str>,

@@ -1,4 +1,4 @@
-//! Where sessions, turns and events are kept.
+//! The store: sessions, turns and events.
 
 use std::{
     pin::Pin,
@@ -17,12 +17,12 @@ use crate::model::{
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// Several processes may open one store. What a session's owner writes carries its [`Lease`]; a
-/// lease that somebody else has taken over since is refused.
+/// Several processes may open one store. Writes to a session carry the [`Lease`] of its owner; they
+/// are refused if another process has taken over the lease.
 pub trait Store: Send + Sync + 'static {
     fn create_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, ()>;
 
-    /// Replaces the session if its revision is still the one given, and returns the new revision.
+    /// Replaces the session if its revision is unchanged, and returns the new revision.
     fn put_session<'a>(&'a self, session: &'a SessionRecord) -> Answer<'a, u64>;
 
     fn session(&self, id: SessionId) -> Answer<'_, Option<SessionRecord>>;
@@ -30,28 +30,29 @@ pub trait Store: Send + Sync + 'static {
     /// Newest first.
     fn sessions(&self, page: Page) -> Answer<'_, Vec<SessionRecord>>;
 
-    /// With its turns, events and names. [`StoreError::Held`] if another living process owns it.
+    /// Deletes a session with its turns, events and names. Fails with [`StoreError::Held`] if
+    /// another live process owns it.
     fn delete_session(&self, id: SessionId) -> Answer<'_, ()>;
 
-    /// Gives a session a name, unless the name has a session already; returns the session it
-    /// means from now on. Of any number who give one name at once, all get the same session.
+    /// Binds a name to a session unless the name is bound already, and returns the session that the
+    /// name is bound to. Concurrent calls with one name all return the same session.
     fn bind_name<'a>(&'a self, name: &'a ExternalName, session: SessionId)
     -> Answer<'a, SessionId>;
 
     fn named<'a>(&'a self, name: &'a ExternalName) -> Answer<'a, Option<SessionId>>;
 
-    /// Makes this process the owner of a session. [`StoreError::Held`] names a living owner. A
-    /// session that this process owns already gets a new lease, and the old one is lost.
+    /// Makes this process the owner of a session. Fails with [`StoreError::Held`] if another live
+    /// process owns it. If this process owns it already, the new lease replaces the old one.
     fn acquire(&self, session: SessionId) -> Answer<'_, Lease>;
 
-    /// Gives the session up; a lease that was lost already is not an error.
+    /// Gives up the ownership of a session; not an error if the lease was already lost.
     fn release(&self, lease: Lease) -> Answer<'_, ()>;
 
-    /// Queues a new turn; whatever is queued after it finds it there.
+    /// Queues a new turn. Everything queued later sees it.
     fn create_turn<'a>(&'a self, lease: &'a Lease, turn: &'a TurnRecord) -> Answer<'a, Committed>;
 
-    /// Like `create_turn`, if nobody has claimed the key before; both happen in one transaction,
-    /// so that of any number of equal requests one creates the turn.
+    /// Like `create_turn`, unless the key is claimed already. Claim and turn are one transaction,
+    /// so that only one of several equal requests creates the turn.
     fn create_turn_once<'a>(
         &'a self,
         lease: &'a Lease,
@@ -59,7 +60,7 @@ pub trait Store: Send + Sync + 'static {
         claim: &'a Claim,
     ) -> Answer<'a, Claimed>;
 
-    /// Changes the state of an unfinished turn. Finishing is done by the event itself.
+    /// Changes the state of an unfinished turn. A turn is finished by its `Finished` event instead.
     fn set_turn_state<'a>(
         &'a self,
         lease: &'a Lease,
@@ -72,83 +73,84 @@ pub trait Store: Send + Sync + 'static {
     /// Newest first; of one session, or of all.
     fn turns(&self, session: Option<SessionId>, page: Page) -> Answer<'_, Vec<TurnRecord>>;
 
-    /// Queues events of one turn in order. The returned value resolves when they are committed;
-    /// an `EventKind::Finished` among them finishes the turn in the same transaction, once: what
-    /// comes after it is refused. Either all of them are recorded or none; events that are not
-    /// [stored](crate::model::EventKind::is_stored) are passed over.
+    /// Queues events of one turn in order. The returned future resolves when they are committed. An
+    /// `EventKind::Finished` among them finishes the turn in the same transaction, once: later
+    /// events are refused. Either all events are recorded or none; those that are not
+    /// [stored](crate::model::EventKind::is_stored) are skipped.
     fn append<'a>(&'a self, lease: &'a Lease, events: Vec<TurnEvent>) -> Answer<'a, Committed>;
 
-    /// Stored events with a number above `after`, in order, at most `limit`.
+    /// Returns stored events with a number above `after`, in order, at most `limit`.
     fn replay(&self, turn: TurnId, after: Seq, limit: usize) -> Answer<'_, Vec<TurnEvent>>;
 
-    /// What was asked of people, newest first. Kept by `append`, from the events themselves: the
-    /// list is what viewers saw, and the decided ones are the audit.
+    /// Lists approvals, newest first. `append` derives them from the events, so the list is what
+    /// viewers saw; the decided ones are the audit.
     fn approvals(&self, which: Approvals, page: Page) -> Answer<'_, Vec<ApprovalRecord>>;
 
-    /// Queues a note of what the conversation of a session looked like to its caller after an
-    /// answer. The same note again is the same note.
+    /// Queues an entry of the history index: the hash of a conversation after an answer, as its
+    /// caller sees it. Adding the same entry again changes nothing.
     fn note_history<'a>(&'a self, note: &'a HistoryNote) -> Answer<'a, Committed>;
 
-    /// Where a conversation looked like this, newest first.
+    /// Returns the entries with this hash, newest first.
     fn with_history(&self, hash: [u8; 32], limit: usize) -> Answer<'_, Vec<HistoryNote>>;
 
-    /// What the finished turns of a caller have cost that were begun since.
+    /// Returns the cost of the caller's finished turns that started at or after `since`.
     fn spent<'a>(&'a self, caller: &'a str, since: Timestamp) -> Answer<'a, f64>;
 
-    /// Turns that wait for a quota, whoever owns them; of one session, or of all. Oldest first.
+    /// Turns that wait for a quota, whichever process owns them; of one session, or of all. Oldest
+    /// first.
     fn parked_turns(&self, session: Option<SessionId>) -> Answer<'_, Vec<TurnRecord>>;
 
-    /// Unfinished turns that nobody works on: their session's owner is dead, or it has none.
-    /// Parked ones are not lost. Oldest first.
+    /// Unfinished turns that no process works on: the owner of their session is dead, or there is
+    /// none. Parked turns are not lost. Oldest first.
     fn lost_turns(&self) -> Answer<'_, Vec<TurnRecord>>;
 
-    /// Sessions neither changed nor given a turn since, without unfinished turns: candidates for
-    /// retention. Oldest first.
+    /// Sessions without a change or a turn since `before` and without unfinished turns: candidates
+    /// for removal. Oldest first.
     fn stale_sessions(&self, before: Timestamp) -> Answer<'_, Vec<SessionRecord>>;
 
-    /// Waits until everything queued is on disk, and closes.
+    /// Waits until everything queued is on disk, and closes the store.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Ownership of a session: the epoch is checked in every append.
+/// Ownership of a session. The epoch is checked by every write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub session: SessionId,
     pub epoch: u64,
 }
 
-/// Who owns a session that we wanted.
+/// The process that owns a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub pid: u32,
-    /// `run`, `serve` …
+    /// Its command: `run`, `serve` …
     pub command: String,
 }
 
-/// A request's claim on being run once.
+/// The claim of a request to be run once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Whose key it is; two callers never meet.
+    /// Callers have separate keys.
     pub caller: Arc<str>,
     pub key: Arc<str>,
-    /// Hash of what was asked.
     pub input: [u8; 32],
-    /// Claims made before this are forgotten.
+    /// Claims made before this time are forgotten.
     pub since: Timestamp,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
     /// The turn was created.
     New,
-    /// The same was asked before: it is this turn.
+    /// The same request created this turn before.
     Repeats(TurnId),
-    /// Something else was asked under the same key.
+    /// A different request used the same key for this turn.
     Conflicts(TurnId),
 }
 
-/// A conversation as its caller knows it, by hash, and where it is.
+/// An entry of the history index: the hash of a conversation as its caller sees it, and where the
+/// conversation is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryNote {
     pub hash: [u8; 32],
@@ -160,7 +162,7 @@ pub struct HistoryNote {
     pub at: Timestamp,
 }
 
-/// Which approvals are wanted.
+/// Which approvals to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approvals {
     Pending,
@@ -170,7 +172,7 @@ pub enum Approvals {
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     pub limit: usize,
-    /// Only what is older than this; `None`: from the newest.
+    /// Only items older than this; `None`: from the newest.
     pub before: Option<uuid::Uuid>,
 }
 
@@ -187,32 +189,32 @@ pub enum StoreError {
         .0.command, .0.pid
     )]
     Held(Holder),
-    #[error("another process has taken this session over")]
+    #[error("another process has taken over this session")]
     LeaseLost,
-    #[error("the session was changed by somebody else meanwhile")]
+    #[error("the session was changed by another writer in the meantime")]
     Conflict,
     #[error("no such {0}")]
     NotFound(&'static str),
-    #[error("the turn has finished already")]
+    #[error("the turn has already finished")]
     TurnFinished,
-    #[error("event {seq} of this turn is recorded already")]
+    #[error("event {seq} of this turn is already recorded")]
     Recorded { seq: Seq },
     #[error("{message}")]
     Failed { message: String },
 }
 
-/// Resolves when what was queued is committed: it survives the death of this process.
+/// Resolves when a queued write is committed: it survives the death of this process.
 #[derive(Debug)]
 pub struct Committed(oneshot::Receiver<Result<(), StoreError>>);
 
 impl Committed {
-    /// The sender is the store's writer.
+    /// The store's writer keeps the sender.
     pub fn new() -> (oneshot::Sender<Result<(), StoreError>>, Self) {
         let (sender, receiver) = oneshot::channel();
         (sender, Self(receiver))
     }
 
-    /// What has been written already, or refused.
+    /// A write that has already succeeded or failed.
     pub fn at_once(written: Result<(), StoreError>) -> Self {
         let (sender, committed) = Self::new();
         let _nobody_waits = sender.send(written);
@@ -226,7 +228,7 @@ impl Future for Committed {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map(|answer| {
             answer.unwrap_or_else(|_writer_gone| {
-                Err(StoreError::Failed { message: "the store was closed before it wrote".into() })
+                Err(StoreError::Failed { message: "the store closed before it committed".into() })
             })
         })
     }

@@ -1,8 +1,8 @@
-//! What tokens look like.
+//! Patterns of tokens.
 //!
-//! Every shape is recognised by its first [`LONGEST_HEAD`] bytes at most and never looks beyond
-//! its line; that is what lets a stream be redacted as it comes. Every shape also contains one of
-//! a few words, and only those whose word occurs are looked for.
+//! Every pattern is recognised by its first [`MAX_HEAD_BYTES`] bytes at most and never matches
+//! beyond its line; this allows a stream to be redacted as it arrives. Every pattern also contains
+//! one of a few keywords, and only patterns whose keyword occurs are tried.
 
 use std::{
     ops::Range,
@@ -12,13 +12,13 @@ use std::{
 use aho_corasick::AhoCorasick;
 use regex::Regex;
 
-/// So many bytes of a secret and of what introduces it are enough to recognise it.
+/// This many bytes of a secret and of the text that introduces it are enough to recognise it.
 pub(super) const LONGEST_HEAD: usize = 512;
 
 struct Shape {
-    /// Without one of these, in whatever case, it cannot be there.
+    /// A match contains one of these, in any case.
     words: &'static [&'static str],
-    /// The first group that takes part is the secret, or all of it where there is none.
+    /// The first group that matches is the secret, or the whole match if there is no group.
     pattern: &'static str,
     compiled: OnceLock<Option<Regex>>,
 }
@@ -37,7 +37,8 @@ static SHAPES: [Shape; 11] = [
     shape(&["xox"], r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
     shape(&["akia", "asia"], r"(?-u:\b)A[KS]IA[A-Z0-9]{16}"),
     shape(&["aiza"], r"AIza[A-Za-z0-9_-]{30,}"),
-    // Not only with its dots: they come late, and JSON in base64 is nothing for a log anyway.
+    // Does not require the dots of a JWT: they come late, and base64 JSON does not belong in a log
+    // anyway.
     shape(&["eyj"], r"(?-u:\b)eyJ[A-Za-z0-9_-]{17,}(?:\.[A-Za-z0-9_-]+)*"),
     shape(&["bearer"], r"(?i-u:\bbearer)[ \t]{1,8}([A-Za-z0-9._~+/=-]{16,})"),
     shape(
@@ -57,7 +58,7 @@ static SHAPES: [Shape; 11] = [
     shape(&["://"], r#"://([!-~&&[^/?#@"'<>\\]]{1,256})@"#),
 ];
 
-/// The words of all shapes, and which shape each belongs to.
+/// The keywords of all patterns, and the index of the pattern that each belongs to.
 static WORDS: LazyLock<Option<(AhoCorasick, Vec<usize>)>> = LazyLock::new(|| {
     let mut owners = Vec::new();
     let mut words = Vec::new();
@@ -65,7 +66,7 @@ static WORDS: LazyLock<Option<(AhoCorasick, Vec<usize>)>> = LazyLock::new(|| {
         owners.extend(shape.words.iter().map(|_| index));
         words.extend(shape.words);
     }
-    // Belongs to none of them, but text with it is not clean.
+    // Belongs to no pattern, but text that contains it is not clean.
     owners.push(SHAPES.len());
     words.push(&BEGIN_WORD);
     let automaton = AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()?;
@@ -78,7 +79,7 @@ impl Shape {
     }
 }
 
-/// Some of the shapes.
+/// A subset of the patterns.
 pub(super) struct ShapeSet([bool; SHAPES.len()]);
 
 impl ShapeSet {
@@ -87,7 +88,7 @@ impl ShapeSet {
         Self([true; SHAPES.len()])
     }
 
-    /// Neither a shape nor the beginning of a key block can be in there.
+    /// Whether neither a pattern nor the start of a private key can match.
     pub(super) fn none_in(text: &str) -> bool {
         WORDS.as_ref().is_some_and(|(words, _)| !words.is_match(text))
     }
@@ -123,14 +124,14 @@ static BEGIN: LazyLock<Option<Regex>> =
 static END: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----").ok());
 
-/// Where a private key begins in this line.
+/// Returns the range of the line that starts a private key.
 pub(super) fn key_begin(line: &str) -> Option<Range<usize>> {
-    // The words are quicker than an automaton that starts with five dashes.
+    // A plain substring search is faster than a regex that starts with five dashes.
     line.contains("PRIVATE KEY").then_some(())?;
     Some(BEGIN.as_ref()?.find(line)?.range())
 }
 
-/// Where it ends.
+/// Returns the end of the line that ends a private key.
 pub(super) fn key_end(line: &str) -> Option<usize> {
     Some(END.as_ref()?.find(line)?.end())
 }

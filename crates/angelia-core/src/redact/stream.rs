@@ -1,23 +1,23 @@
-//! Redaction of text that comes in pieces.
+//! Redaction of text that arrives in pieces.
 
 use super::{MASK, Redactor, mask, shape};
 
-/// A line that is not complete is kept back up to this length.
+/// An incomplete line is held back up to this length.
 const LONGEST_LINE: usize = 64 * 1024;
-/// A private key is shorter; whatever begins like one and does not end is text after all.
+/// Private keys are shorter. Text that starts like a key and does not end within this is shown.
 const LONGEST_KEY: usize = 16 * 1024;
 
-/// Gives the same text as [`Redactor::redact`], however it is cut into pieces. Lines are kept
-/// back until they are complete; of a very long one, a part is given out when no secret can reach
-/// into the rest any more.
+/// Produces the same text as [`Redactor::redact`], however it is cut into pieces. Lines are held
+/// back until they are complete; the beginning of a very long line is released when no secret can
+/// reach into the rest.
 #[derive(Debug)]
 pub struct StreamRedactor {
     redactor: Redactor,
-    /// The line that is not complete yet.
+    /// The incomplete line.
     pending: String,
-    /// A secret goes on for longer than we keep: the rest of the line is masked with it.
+    /// A secret is longer than the text we hold back: the rest of the line is masked with it.
     drops_line: bool,
-    /// Inside a private key, of which so much has been left out.
+    /// Set inside a private key: the number of bytes left out so far.
     key: Option<usize>,
 }
 
@@ -26,7 +26,7 @@ impl StreamRedactor {
         Self { redactor, pending: String::new(), drops_line: false, key: None }
     }
 
-    /// Takes the next piece and returns what can be shown.
+    /// Takes the next piece and returns the text that can be shown.
     pub fn push(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for part in piece.split_inclusive('\n') {
@@ -35,7 +35,7 @@ impl StreamRedactor {
         out
     }
 
-    /// Returns the rest.
+    /// Returns the rest of the text.
     pub fn finish(mut self) -> String {
         let mut out = String::new();
         let rest = std::mem::take(&mut self.pending);
@@ -43,7 +43,7 @@ impl StreamRedactor {
         out
     }
 
-    /// A line or a part of one.
+    /// Takes a complete line or a part of one.
     fn part(&mut self, part: &str, out: &mut String) {
         let is_complete = part.ends_with('\n');
         if self.drops_line {
@@ -66,7 +66,7 @@ impl StreamRedactor {
         }
     }
 
-    /// A whole line, with its end if it has one.
+    /// Takes a complete line, with its line break if it has one.
     pub(super) fn line(&mut self, mut line: &str, out: &mut String) {
         loop {
             if let Some(left_out) = &mut self.key
@@ -90,10 +90,11 @@ impl StreamRedactor {
         }
     }
 
-    /// Gives out the beginning of a line that is too long to be kept.
+    /// Releases the beginning of a line that is too long to be held back.
     fn shorten(&mut self, out: &mut String) {
         if self.key.is_some() || shape::key_begin(&self.pending).is_some() {
-            // No key has such lines. Masked as a whole, rather than followed through its parts.
+            // No key has such long lines. Mask the whole line instead of tracking the key across
+            // its parts.
             let line = std::mem::take(&mut self.pending);
             self.line(&line, out);
             self.drops_line = true;
@@ -105,8 +106,8 @@ impl StreamRedactor {
             return;
         };
         let mut cut = self.pending.floor_char_boundary(edge);
-        // A secret is not cut, nor is it parted from what introduces it: it may go on in what is
-        // still to come.
+        // Do not cut a secret or separate it from the text that introduces it: it may continue in
+        // the next piece.
         while let Some(secret) = secrets.iter().find(|s| s.start < cut && cut < s.end) {
             let head = secret.start.saturating_sub(shape::LONGEST_HEAD);
             cut = self.pending.floor_char_boundary(head);

@@ -1,4 +1,4 @@
-//! No secret survives: in one piece, in any pieces, and with or without the quick look.
+//! No secret survives: in one piece, in any pieces, and with or without the keyword search.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -7,7 +7,7 @@ use super::*;
 const KNOWN: [&str; 4] =
     ["correct horse battery", "hunter2-hunter2", "hunter2-hunter2-hunter2", "pässwörd世界"];
 
-/// The secret part of each of these must go, and what is around it must stay.
+/// Before, secret, after: the secret must be masked, and the text around it must stay.
 const SHAPED: [(&str, &str, &str); 24] = [
     ("key ", "sk-ant-api03-abcDEF_123", " rejected"),
     ("key ", "sk-proj-abcdefghij0123456789", ", rejected"),
@@ -68,7 +68,7 @@ fn known_values_go() {
     let redactor = redactor();
     let text = "a hunter2-hunter2 b, hunter2-hunter2-hunter2pässwörd世界.";
     assert_eq!(redactor.redact(text), "a [redacted] b, [redacted][redacted].");
-    // Too short to be known, and then not masked.
+    // Too short to be known, so not masked.
     assert_eq!(Redactor::new(["short"]).redact("short"), "short");
     let lines = Redactor::new(["first-line-of-it\nsecond-line-of-it"]);
     assert_eq!(
@@ -103,7 +103,7 @@ fn a_value_like_the_mask_does_no_harm() {
     assert_eq!(redactor.redact(&once), once);
 }
 
-/// A line longer than what is kept back, with a secret wherever it may be.
+/// A line longer than the held-back length, with a secret at any position.
 #[test]
 fn a_very_long_line_gives_away_nothing() {
     let long_secret = format!("token={}", "s3cret".repeat(15_000));
@@ -132,7 +132,7 @@ fn in_pieces(redactor: &Redactor, pieces: &[String]) -> String {
     shown
 }
 
-/// Secrets, parts of secrets, what introduces them, and anything else, in any order.
+/// Secrets, parts of secrets, their introductions, and anything else, in any order.
 fn text() -> impl Strategy<Value = String> {
     let shaped = select(&SHAPED[..]).prop_map(|(a, b, c)| format!("{a}{b}{c}"));
     let fragment = prop_oneof![

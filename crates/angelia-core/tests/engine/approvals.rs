@@ -1,4 +1,4 @@
-//! Questions of an agent: asked, answered, withdrawn, remembered, declined.
+//! Approval requests of an agent: requested, decided, withdrawn, remembered, declined.
 
 use std::sync::Arc;
 

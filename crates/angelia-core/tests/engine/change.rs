@@ -1,4 +1,4 @@
-//! A session whose settings change, and one that is put to rest.
+//! A session whose settings change, and a session whose agent is released.
 
 use std::sync::Arc;
 
@@ -99,10 +99,10 @@ async fn a_session_at_rest_has_no_agent_and_goes_on_when_it_is_asked() {
     rested.unwrap();
     assert_eq!(outcome(first.watch).await.status, Status::Interrupted);
     assert_eq!((stage.strings.opened(), stage.strings.closed()), (1, 1));
-    // Nobody owns it any more.
+    // The session has no owner any more.
     let lease = stage.store.acquire(session.id).await.unwrap();
     stage.store.release(lease).await.unwrap();
-    // At rest already is as good.
+    // Resting a session that already rests is not an error.
     stage.engine.rest_session(session.id).await.unwrap();
     let second = stage.submit(session.id, "two").await;
     stage.strings.next_run().await.complete("2");

@@ -1,4 +1,4 @@
-//! Clocks, budgets, steering: what ends a turn, and what lets it go on.
+//! Watchdogs, budgets and steering: what ends a turn, and what lets it continue.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn session_with(stage: &Stage, change: impl FnOnce(&mut SessionSpec)) -> S
     stage.engine.create_session(NewSession { spec, title: None, name: None }).await.unwrap()
 }
 
-/// Does what a well-behaved agent does when it is interrupted.
+/// Ends the turn the way a well-behaved agent does when it is interrupted.
 async fn obey(run: Run) {
     run.io.cancel.cancelled().await;
     run.end(Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() });
@@ -95,7 +95,7 @@ async fn each_state_rings_its_own_clock_and_the_next_turn_is_healthy() {
         let run = stage.strings.next_run().await;
         let began = Instant::now();
         run.emit(tell()).await;
-        // Deaf: it does not even answer the interrupt.
+        // An agent that does not even react to the interrupt.
         let ended = outcome(submitted.watch).await;
         drop(run);
         assert_eq!(&*ended.reason, reason);
@@ -344,7 +344,7 @@ async fn the_cost_of_earlier_segments_counts() {
         run.emit(vec![used(1, 0.6)]).await;
         obey(run).await;
     }
-    // Twice 0.6 is more than 1: it does not go on a second time.
+    // Twice 0.6 exceeds the limit of 1, so there is no second continuation.
     let ended = outcome(submitted.watch).await;
     assert_eq!(ended.status, Status::Partial);
     assert_eq!(ended.usage.cost_usd, Some(1.2));

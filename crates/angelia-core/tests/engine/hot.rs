@@ -1,4 +1,5 @@
-//! A session whose agent is there: what need not wait for the store, and what is known without it.
+//! A session with a hot agent: what does not wait for the store, and what is known without asking
+//! it.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::time::sleep;
 
 use crate::stage::{Stage, all_events, options, outcome};
 
-/// Longer than anything is kept from the store.
+/// Longer than the engine delays any write to the store.
 const A_MOMENT: Duration = Duration::from_millis(5);
 
 impl Stage {
@@ -59,7 +60,7 @@ async fn whoever_follows_a_hot_turn_sees_it_before_it_is_on_record() {
     assert!(matches!(shown[0].kind, EventKind::Started(_)));
     assert!(!stage.is_on_record(&submitted).await);
 
-    // A second look at the session finds it, and whoever asks for its record gets it in a moment.
+    // A second read of the session finds the turn, and its record follows a moment later.
     let newest = stage.engine.newest(session).await.unwrap().unwrap().1;
     assert_eq!((newest.id, newest.stage), (submitted.turn, TurnStage::Busy));
     stage.engine.turn(submitted.turn).await.unwrap();
@@ -72,7 +73,7 @@ async fn whoever_follows_a_hot_turn_sees_it_before_it_is_on_record() {
     assert!(matches!(last, EventKind::Finished(end) if &*end.text == "words"));
 }
 
-/// With the turn's first block, or its end.
+/// The turn is written together with its first block or its end.
 #[tokio::test(start_paused = true)]
 async fn what_a_quick_turn_says_takes_its_record_along() {
     let stage = Stage::new();
@@ -97,12 +98,13 @@ async fn what_a_quick_turn_says_takes_its_record_along() {
     assert_eq!(stage.store.replay(turn, 0, 9).await.unwrap().len(), 1);
 }
 
-/// Whoever did not wait is told by the turn's end, and the agent is stopped.
+/// A client that did not wait for the commit learns of the failure from the turn's end, and the
+/// agent is stopped.
 #[tokio::test(start_paused = true)]
 async fn a_followed_turn_that_cannot_be_recorded_fails() {
     let stage = Stage::new();
     let session = stage.hot_session().await;
-    // Somebody else takes the session over, and the lease of our actor is lost.
+    // Another process acquires the session, so our session actor loses its lease.
     stage.store.acquire(session).await.unwrap();
     let submitted = stage.follow(session, "two").await;
     let run = stage.strings.next_run().await;
@@ -148,7 +150,8 @@ async fn the_newest_turn_is_over_as_soon_as_its_end_is_seen() {
     }
 }
 
-/// Memory and store say the same, whatever happens to the session and whoever has it.
+/// The session cache and the store agree, whatever happens to the session and whichever process
+/// owns it.
 #[tokio::test(start_paused = true)]
 async fn what_is_known_of_a_session_goes_with_its_actor() {
     let stage = Stage::new();
@@ -185,7 +188,7 @@ async fn what_is_known_of_a_session_goes_with_its_actor() {
     let second = engine.create_session(new()).await.unwrap().id;
     assert_eq!(engine.named(&name).await.unwrap(), Some(second));
 
-    // Another process has given it a turn since it rested here.
+    // Another process has run a turn of this session since our agent was released.
     let submitted = stage.submit(second, "ours").await;
     stage.strings.next_run().await.complete("ours");
     outcome(submitted.watch).await;

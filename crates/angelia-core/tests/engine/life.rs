@@ -1,4 +1,5 @@
-//! The life of turns and agents: one at a time, queued, interrupted, resumed, retired, panicking.
+//! The lifecycle of turns and agents: one turn at a time, queued, interrupted, resumed, retired,
+//! panicking.
 
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ async fn one_agent_serves_many_turns_and_learns_the_model_once() {
     assert_eq!(kept.native.unwrap().as_str(), "native-1");
 }
 
-/// A hot agent begins while its turn is written. If that fails, whoever asked is told, and the
-/// agent is stopped: nothing may happen that is not recorded.
+/// A hot agent starts while its turn is still being written. If the write fails, the client is told
+/// and the agent is stopped, because nothing may happen that is not recorded.
 #[tokio::test(start_paused = true)]
 async fn a_hot_turn_that_cannot_be_recorded_is_refused_and_stopped() {
     let stage = Stage::new();
@@ -40,7 +41,7 @@ async fn a_hot_turn_that_cannot_be_recorded_is_refused_and_stopped() {
     let first = stage.submit(session.id, "one").await;
     stage.strings.next_run().await.complete("1");
     outcome(first.watch).await;
-    // Somebody else takes the session over, and the lease of our actor is lost.
+    // Another process acquires the session, so our session actor loses its lease.
     let theirs = stage.store.acquire(session.id).await.unwrap();
 
     let input = vec![Content::text("two")];
@@ -52,7 +53,7 @@ async fn a_hot_turn_that_cannot_be_recorded_is_refused_and_stopped() {
     let turns = stage.engine.turns(None, Page::first(9)).await.unwrap();
     assert_eq!(turns.len(), 1, "{turns:?}");
 
-    // Here again, with a new agent.
+    // The session is ours again, with a new agent.
     stage.store.release(theirs).await.unwrap();
     let third = stage.submit(session.id, "three").await;
     loop {
@@ -218,7 +219,7 @@ async fn the_longest_idle_agent_makes_room() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!((stage.strings.opened(), stage.strings.closed()), (3, 1));
-    // The last two are hot still.
+    // The last two agents are still hot.
     for session in [sessions[1], sessions[2]] {
         let submitted = stage.submit(session, "again").await;
         stage.strings.next_run().await.complete("hot");

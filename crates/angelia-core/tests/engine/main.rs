@@ -1,4 +1,4 @@
-//! The engine with an agent that does what the test says, and a store in memory.
+//! The engine with an agent that the test controls, and a store in memory.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! A quota that is used up.
+//! A quota that is used up: turns are parked, resumed, or moved to another profile.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ async fn a_turn_waits_for_the_reset_and_goes_on_by_itself() {
 
     let run = stage.strings.next_run().await;
     assert!(stage.now() >= resumes_at);
-    // Nothing had come of it, so it is asked again.
+    // The turn had produced nothing, so its input is sent again.
     assert_eq!(asked(&run), [Content::text("work")]);
     let now = state_of(&stage, &submitted).await;
     assert_eq!(now, TurnState::Running);
@@ -91,7 +91,7 @@ async fn a_turn_waits_for_the_reset_and_goes_on_by_itself() {
     assert_eq!(events.iter().filter(|event| started(&event.kind)).count(), 1);
 }
 
-/// Its agent is hot, so the turn is still being written when it is known that there is no quota.
+/// With a hot agent, the turn is still being written when the missing quota becomes known.
 #[tokio::test(start_paused = true)]
 async fn a_hot_session_waits_for_a_reset_that_another_one_has_met() {
     let stage = Stage::new();
@@ -146,7 +146,7 @@ async fn who_cannot_wait_is_told_when_and_the_next_one_at_once() {
     let first = failure(outcome(submitted.watch).await.status);
     assert_eq!((first.kind, first.retry_after), (FailureKind::RateLimited, Some(3 * HOUR)));
 
-    // Another session of the same profile: nothing is started for it.
+    // No agent is started for another session of the same profile.
     let other = stage.session().await;
     let submitted = stage.submit(other.id, "work").await;
     let second = failure(outcome(submitted.watch).await.status);
@@ -156,7 +156,7 @@ async fn who_cannot_wait_is_told_when_and_the_next_one_at_once() {
     assert!(left <= reset && left > 2 * HOUR, "{left:?}");
     assert_eq!(stage.strings.opened(), 1);
 
-    // What one error says is not believed for long.
+    // A single error counts only for a short time.
     tokio::time::sleep(Duration::from_mins(15)).await;
     let submitted = stage.submit(other.id, "work").await;
     let run = stage.strings.next_run().await;
@@ -178,7 +178,7 @@ async fn a_reset_in_days_is_tried_within_hours() {
     let run = stage.strings.next_run().await;
     let waited = stage.now().duration_since(parked_at).as_hours();
     assert_eq!(waited, 6);
-    // Still used up: it waits again, in the same turn.
+    // The quota is still used up, so the same turn is parked again.
     run.end(limited(94 * HOUR));
     until_parked(&mut submitted).await;
     stage.strings.next_run().await.complete("at last");
@@ -200,7 +200,7 @@ async fn a_parked_turn_survives_a_restart() {
     run.end(limited(HOUR));
     until_parked(&mut submitted).await;
     let stage = stage.restart().await;
-    // Whoever watched is not left hanging.
+    // A viewer is not left waiting.
     assert!(submitted.watch.next().await.unwrap().is_none());
     let now = state_of(&stage, &submitted).await;
     assert!(matches!(now, TurnState::Parked { .. }), "{now:?}");
@@ -225,14 +225,14 @@ async fn a_parked_turn_survives_a_restart() {
         panic!("no end")
     };
     assert_eq!(&*end.text, "first half\n\nsecond half");
-    // What came behind it runs behind it.
+    // The turn queued behind it runs after it.
     let run = stage.strings.next_run().await;
     assert_eq!(asked(&run), [Content::text("next")]);
     run.complete("");
     assert_eq!(outcome(next.watch).await.status, Status::Completed);
 }
 
-/// A turn that has said something and waits.
+/// Returns a turn that has emitted some text and is parked.
 async fn parked(stage: &Stage) -> Submitted {
     let session = stage.session().await;
     let mut submitted = submit(stage, session.id, "work").await;
@@ -304,7 +304,7 @@ async fn the_fallback_profile_takes_over_with_what_was_said() {
     assert_eq!(outcome(submitted.watch).await.status, Status::Completed);
     let session = stage.engine.session(session.id).await.unwrap();
     assert_eq!(&*session.spec.profile, "second");
-    // What was carried over is in the record as well, and is told once all the same.
+    // The carried history is also in the record, but `messages` returns it only once.
     let told = stage.engine.messages(session.id).await.unwrap();
     let parts = told.iter().flat_map(|message| &message.parts);
     let texts: Vec<_> = parts

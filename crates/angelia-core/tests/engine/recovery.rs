@@ -1,4 +1,4 @@
-//! What a killed process leaves behind.
+//! Recovery from the turns that a killed process left behind.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use crate::stage::{Stage, all_events};
 
-/// Writes what a process writes that dies in the middle of a turn: its lease is given up without
-/// an end, as a death does.
+/// Writes the records of a process that dies in the middle of a turn: the lease is released without
+/// a `Finished`, as after a death.
 async fn die_in_a_turn(store: &Arc<dyn Store>, stage: &Stage) -> TurnId {
     let session = stage.session().await;
     let lease = store.acquire(session.id).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_lost_turn_is_closed_once_as_failed_with_what_there_was() {
     let outcome = record.state.outcome().expect("it has an end");
     assert_eq!(outcome.status.failure().unwrap().kind, FailureKind::Internal);
     assert_eq!(&*outcome.text, "so far");
-    // A viewer that had seen unstored deltas still learns the end.
+    // A viewer that has seen deltas that were never stored still gets the end.
     let tail = all_events(stage.engine.watch(turn, 5_000).await.unwrap()).await;
     assert!(matches!(tail.as_slice(), [TurnEvent { kind: EventKind::Finished(_), .. }]));
 }

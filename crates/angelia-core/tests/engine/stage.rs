@@ -1,4 +1,4 @@
-//! What every test of the engine stands on.
+//! The test setup of every engine test: an engine with a manual executor and a store in memory.
 
 use std::{
     sync::{
@@ -31,7 +31,7 @@ pub(crate) struct Stage {
     limits: Limits,
 }
 
-/// Goes with tokio's time, which tests pause; no two moments are the same.
+/// Follows tokio's time, which tests pause; every reading differs from the one before.
 pub(crate) struct StageClock {
     began: Instant,
     count: AtomicU64,
@@ -81,7 +81,7 @@ impl Stage {
         Self { engine, strings, store, clock, tasks, limits }
     }
 
-    /// Ends this engine, though not its store, and starts another one on it.
+    /// Stops this engine but not its store, and starts another engine on the store.
     pub(crate) async fn restart(self) -> Self {
         assert!(self.tasks.shutdown(Duration::from_mins(1)).await);
         Self::on(self.store, self.clock, self.limits)
@@ -117,8 +117,8 @@ pub(crate) async fn all_events(mut watch: Watch) -> Vec<TurnEvent> {
     events
 }
 
-/// Reads to the end and checks what must hold of every turn: numbers from 1 without gaps, and
-/// exactly one end, last.
+/// Reads to the end and checks the invariants of every turn: numbers from 1 without gaps, and
+/// exactly one `Finished`, as the last event.
 pub(crate) async fn outcome(watch: Watch) -> Outcome {
     let events = all_events(watch).await;
     for (index, event) in events.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Viewers: any number, from any place, at any pace.
+//! Viewers: any number, from any event number, at any speed.
 
 use crate::stage::{Stage, all_events, outcome};
 
@@ -61,7 +61,7 @@ async fn a_turn_that_has_just_ended_is_shown_whole_and_an_older_one_without_its_
     assert_eq!(numbers(turns[19]).await, [1, 2, 3, 4]);
     assert_eq!(numbers(turns[0]).await, [1, 3, 4]);
 
-    // Of a long one the store alone is asked, however new it is.
+    // A long turn is read only from the store, even if it is recent.
     for (times, text) in [(1, "x".repeat(2 << 20)), (600, "x".to_owned())] {
         let submitted = stage.submit(session.id, "talk").await;
         let run = stage.strings.next_run().await;

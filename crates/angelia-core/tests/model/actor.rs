@@ -1,4 +1,4 @@
-//! What an agent does when chance moves it: everything agents do, in any order, obedient or not.
+//! An agent that acts at random: everything an agent can do, in any order, obedient or not.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use angelia_testkit::puppet::Run;
 
 use crate::dice::Dice;
 
-/// One run of an agent, and what it has begun.
+/// One running turn of an agent, and the blocks, tools and questions it has opened.
 pub(crate) struct Acting {
     pub(crate) turn: TurnId,
     pub(crate) session: SessionId,
@@ -25,7 +25,7 @@ pub(crate) struct Acting {
     count: u32,
 }
 
-/// What came of a move.
+/// The result of a random step.
 pub(crate) enum Moved {
     On,
     Ended,
@@ -54,7 +54,7 @@ impl Acting {
         self.run.as_ref().is_none_or(Run::is_given_up)
     }
 
-    /// A call of the caller's tools that waits.
+    /// Returns a call of a caller's tool that waits for its result.
     pub(crate) fn waiting_call(&self) -> Option<&ToolId> {
         self.called.first()
     }
@@ -135,7 +135,7 @@ impl Acting {
     fn break_down(&mut self, dice: &mut Dice) -> Moved {
         if let Some(run) = self.run.take() {
             match dice.below(3) {
-                // The panic's message is part of the story.
+                // Rarely, because every panic prints its message.
                 0 if dice.one_in(8) => run.panic(),
                 1 => drop(run),
                 _ => run.retire(completed()),
@@ -187,7 +187,7 @@ impl Acting {
         self.emit(Emitted::Ask(request)).await;
     }
 
-    /// One of the caller's tools: the agent waits for its result.
+    /// Calls one of the caller's tools; the agent waits for its result.
     async fn call_caller(&mut self) {
         self.call_tool().await;
         if let Some(id) = self.tools.pop() {
@@ -202,7 +202,7 @@ impl Acting {
         }
     }
 
-    /// Takes what the engine has to say.
+    /// Handles the controls that the engine has sent.
     fn listen(&mut self) {
         let Some(run) = &mut self.run else { return };
         while let Ok(control) = run.io.control.try_recv() {

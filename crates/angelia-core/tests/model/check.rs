@@ -1,10 +1,10 @@
-//! What must hold of the events of a turn, as they are seen and as they are kept.
+//! The invariants of a turn's events, as viewers see them and as the store keeps them.
 
 use std::collections::HashSet;
 
 use angelia_core::model::{EventKind, Seq, TurnEvent, TurnRecord};
 
-/// A whole turn as the store has it.
+/// Checks a whole turn as the store has it.
 pub(crate) fn kept(turn: &TurnRecord, events: &[TurnEvent], seed: u64) {
     let place = format!("story {seed}, turn {}", turn.id);
     let finished = |event: &&TurnEvent| matches!(event.kind, EventKind::Finished(_));
@@ -23,7 +23,7 @@ pub(crate) fn kept(turn: &TurnRecord, events: &[TurnEvent], seed: u64) {
         match &event.kind {
             EventKind::Started(_) => started += 1,
             EventKind::ToolCall(call) => {
-                // Segments of one turn are runs of different agents: names may come again.
+                // Segments of one turn may run on different agents, so a tool id may repeat.
                 open.insert(call.id.clone());
             }
             EventKind::ToolResult(result) => {
@@ -41,18 +41,18 @@ pub(crate) fn kept(turn: &TurnRecord, events: &[TurnEvent], seed: u64) {
     }
     assert!(started <= 1, "{place}: started {started} times");
     assert!(asked.is_empty(), "{place}: never decided: {asked:?}");
-    // Nobody was there to close them when the process was killed.
+    // When the process was killed, the engine could not close what was open.
     if &*outcome.reason != "owner died" {
         assert!(open.is_empty(), "{place}: never ended: {open:?}");
     }
 }
 
-/// What one viewer has seen in one life of the engine.
+/// Checks the events that one viewer has seen during one lifetime of the engine.
 pub(crate) fn seen(events: &[TurnEvent], after: Seq, resumed: bool, seed: u64) {
     let mut before = after;
     for event in events {
         let place = format!("story {seed}, turn {}, event {}", event.turn, event.seq);
-        // Behind a restart numbers are left out, for deltas that nobody kept.
+        // After a restart some numbers are missing: those of deltas, which are not stored.
         let follows = event.seq == before + 1 || (resumed && event.seq > before);
         assert!(follows, "{place}: behind {before}");
         before = event.seq;

@@ -1,4 +1,4 @@
-//! Chance that can be repeated: the same seed gives the same story.
+//! A seeded random generator: the same seed gives the same run.
 
 pub(crate) struct Dice(u64);
 
@@ -7,7 +7,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// `SplitMix64`: every seed is as good as any other.
+    /// `SplitMix64`, for which every seed is equally good.
     fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -16,7 +16,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     pub(crate) fn below(&mut self, sides: usize) -> usize {
         let sides = u64::try_from(sides.max(1)).unwrap();
         usize::try_from(self.roll() % sides).unwrap()

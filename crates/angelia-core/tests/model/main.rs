@@ -1,6 +1,6 @@
-//! The engine under chance: turns are submitted, repeated, steered, stopped, approved, limited,
-//! parked and lost to crashes in any order, in paused time; whatever happens, what must hold of
-//! events, turns and processes holds.
+//! The engine under random input: turns are submitted, repeated, steered, stopped, approved,
+//! limited, parked and lost to crashes in any order, in paused time. The invariants of events,
+//! turns and processes must hold in every case.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod actor;
@@ -11,11 +11,12 @@ mod world;
 
 use world::World;
 
-/// Together more than a hundred thousand.
+/// More than a hundred thousand steps in total.
 const STORIES: u64 = 60;
 const STEPS: usize = 2_000;
 
-/// `ANGELIA_STORIES=1000 cargo test -p angelia-core --test model` tells more of them, other ones.
+/// Returns the seeds. `ANGELIA_STORIES=1000 cargo test -p angelia-core --test model` runs more and
+/// different ones.
 fn seeds() -> std::ops::Range<u64> {
     match option_env!("ANGELIA_STORIES").map(str::parse::<u64>) {
         Some(Ok(count)) => STORIES..STORIES + count,
@@ -33,6 +34,6 @@ async fn whatever_happens_every_turn_has_one_end() {
         }
         ran.add(&world.finish().await);
     }
-    // Chance must have led everywhere, or the test shows less than it says.
+    // Every rare case must have occurred, or the test shows less than it claims.
     assert!(ran.is_rich(), "{ran:?}");
 }

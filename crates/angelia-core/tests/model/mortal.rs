@@ -1,5 +1,5 @@
-//! A store through the eyes of one process, which may be killed: from then on the process can
-//! neither read nor write, and what it owned is nobody's.
+//! The store as one process sees it. The process may be killed: from then on it can neither read
+//! nor write, and its leases have no owner.
 
 use std::sync::{
     Arc, Mutex,

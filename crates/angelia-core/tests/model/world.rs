@@ -1,5 +1,5 @@
-//! Sessions, callers, agents and a clock, moved by chance, with the little that must be known to
-//! say afterwards whether all was well.
+//! Sessions, callers, agents and a clock that act at random, and the expectations that are checked
+//! afterwards.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,7 +33,7 @@ use crate::{
 
 const SESSIONS: usize = 4;
 
-/// How often the rare things happened.
+/// Counts how often the rare cases occurred.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     turns: usize,
@@ -90,7 +90,7 @@ impl Clock for WorldClock {
     }
 }
 
-/// One life of the engine.
+/// One lifetime of the engine, from a start to a crash or an orderly end.
 struct Life {
     engine: Engine,
     strings: Strings,
@@ -112,15 +112,15 @@ pub(crate) struct World {
     life: Option<Life>,
     sessions: Vec<SessionId>,
     turns: Vec<TurnId>,
-    /// How many requests there were: no two are the same.
+    /// The number of requests so far; it makes every request different.
     asked: usize,
-    /// Key → what was asked under it, where, and the turn it became.
+    /// Idempotency key → the request's number, its session and its turn.
     keys: HashMap<String, (usize, SessionId, TurnId)>,
     acting: Vec<Acting>,
     viewers: Vec<Viewer>,
-    /// Turns that a crash has ended: they never run again.
+    /// Turns that a crash has ended; they must never run again.
     lost: HashSet<TurnId>,
-    /// Turns that were parked when a life began.
+    /// Turns that were parked when the engine started.
     resumed: HashSet<TurnId>,
     tally: Tally,
 }
@@ -248,7 +248,7 @@ impl World {
         self.viewers.push(Viewer { watch: submitted.watch, after: 0, resumed: false });
     }
 
-    /// The same request again, or another one under its key.
+    /// Sends a request again, or a different one under the same key.
     async fn repeat(&mut self) {
         let mut keys: Vec<&String> = self.keys.keys().collect();
         keys.sort();
@@ -328,13 +328,13 @@ impl World {
         }
     }
 
-    /// Somebody begins to watch, from anywhere in a turn.
+    /// Adds a viewer that starts at any event number of a turn.
     async fn look(&mut self) {
         let recent = self.turns.len().saturating_sub(8);
         if let Some(turn) = self.dice.pick(&self.turns[recent..]).copied() {
             let after = self.dice.below(6) as u64;
             let watch = self.engine().watch(turn, after).await.unwrap();
-            // What is no longer in memory comes from the store, without its deltas.
+            // Events that are no longer in memory come from the store, without deltas.
             self.viewers.push(Viewer { watch, after, resumed: true });
         }
     }
@@ -342,7 +342,7 @@ impl World {
     async fn pass_time(&mut self) {
         let seconds = [1, 5, 45, 100, 200, 700, 4_000, 30_000];
         let index = self.dice.below(seconds.len());
-        // Mostly a moment: else every clock would ring before anything happens.
+        // Mostly short steps: otherwise every watchdog would fire before anything happens.
         let index = if self.dice.one_in(6) { index } else { index.min(1) };
         sleep(Duration::from_secs(seconds[index])).await;
     }
@@ -362,10 +362,10 @@ impl World {
         }
     }
 
-    /// Takes up what agents are asked to run: one turn of a session at a time, and none that a
-    /// crash has ended.
+    /// Collects the turns that agents are asked to run. A session runs one turn at a time, and
+    /// never one that a crash has ended.
     async fn notice_runs(&mut self) {
-        // Whatever is under way comes to where it waits.
+        // Let every running task reach its next wait.
         for _ in 0..8 {
             tokio::task::yield_now().await;
         }
@@ -391,7 +391,7 @@ impl World {
         }
     }
 
-    /// The process is killed: nothing more is written, and everybody is gone.
+    /// Kills the process: it writes nothing more, and all its agents and viewers are gone.
     async fn crash(&mut self) {
         self.tally.crashes += 1;
         self.check_viewers(false).await;
@@ -408,7 +408,7 @@ impl World {
         life.tasks.shutdown(Duration::from_mins(10)).await;
     }
 
-    /// Reads what viewers can see by now; at the end of a life to its end.
+    /// Reads the events that viewers can see by now; `to_the_end` reads until the streams end.
     async fn check_viewers(&mut self, to_the_end: bool) {
         for mut viewer in std::mem::take(&mut self.viewers) {
             let mut events: Vec<TurnEvent> = Vec::new();
@@ -427,7 +427,7 @@ impl World {
         }
     }
 
-    /// Lets everything come to its end, and looks at all of it.
+    /// Lets all turns end, and checks all of them.
     pub(crate) async fn finish(mut self) -> Tally {
         if self.life.is_none() {
             self.begin().await;

@@ -1,8 +1,8 @@
-//! Lines as version 2.1.325 writes them, and a translator that is ready for them.
+//! Lines as Claude Code 2.1.325 writes them, and a translator that is ready for them.
 
 use angelia_executors::claude::translate::{Context, Translator};
 
-/// How many are translated in a row.
+/// The number of lines translated in a row.
 pub(crate) const LINES: usize = 100;
 
 const INIT: &str = r#"{"type":"system","subtype":"init","cwd":"/workspace","session_id":"d6107fe7-8c45-4d55-ba99-5233d01ea518","model":"claude-opus-5-5","apiKeySource":"ANTHROPIC_API_KEY","uuid":"57eda163-be00-40e8-80e3-0ea7b5afb0cb"}"#;
@@ -19,7 +19,7 @@ pub(crate) const TOOL_CALL: &str = r#"{"type":"assistant","message":{"id":"msg_f
 
 pub(crate) const RESULT: &str = r#"{"duration_api_ms":29,"stop_reason":"end_turn","session_id":"d6107fe7-8c45-4d55-ba99-5233d01ea518","total_cost_usd":0.002,"usage":{"input_tokens":11,"output_tokens":25},"modelUsage":{"claude-opus-5-5":{"inputTokens":11,"outputTokens":25,"costUSD":0.002}},"terminal_reason":"completed","is_error":false,"num_turns":1,"subtype":"success","result":"Hello from the fake model.","type":"result","user_message_uuids":["another"],"uuid":"47"}"#;
 
-/// In the middle of a message of its first turn.
+/// Returns a translator in the middle of a message of its first turn.
 pub(crate) fn translator() -> Translator {
     let mut translator = Translator::new(Context {
         profile: "default".into(),

@@ -1,5 +1,5 @@
-//! One running agent with one conversation, many turns: what happens to a message, a decision, an
-//! end. The turn itself, with everything it waits for, is in [`turn`](super::turn).
+//! A running agent with one conversation and many turns: how its messages, decisions and its exit
+//! are handled. The loop of a turn is in [`turn`](super::turn).
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,10 +25,10 @@ use super::{
 };
 use crate::{claude::escape, process::bound::Bound};
 
-/// What an agent gets to take a last line, or to stop what it runs, before the ladder.
+/// The time for an agent to read the last line, or to stop its tools, before it is terminated.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
 
-/// How an agent says that it no longer wants an answer.
+/// The notification by which an agent withdraws one of its requests.
 const TAKEN_BACK: &str = "$/cancel_request";
 
 #[derive(Debug)]
@@ -37,15 +37,15 @@ pub(super) struct AcpAgent {
     pub(super) translator: Translator,
     pub(super) service: Service,
     pub(super) redactor: Redactor,
-    /// Said at the beginning of the first turn.
+    /// Events to emit at the beginning of the first turn.
     pub(super) first_words: Vec<Emitted>,
-    /// What goes before the first message: a prompt that is added, a history from elsewhere.
+    /// Content sent before the first message: an appended system prompt, a history from elsewhere.
     pub(super) preface: Vec<Content>,
-    /// What was said of an earlier turn may still be on its way.
+    /// Output of an earlier turn may still arrive.
     pub(super) unsettled: bool,
-    /// Must not be used again.
+    /// The agent must not be used for another turn.
     pub(super) retired: bool,
-    /// A turn has begun and not ended; still so when whoever ran it has gone.
+    /// A turn has begun and not ended. Stays `true` if the future of [`Agent::run`] is dropped.
     pub(super) in_turn: bool,
     pub(super) bound: Option<Bound>,
 }
@@ -71,7 +71,8 @@ impl Agent for AcpAgent {
 }
 
 impl AcpAgent {
-    /// The words of the turn, so that they act only as far as whoever sent them may.
+    /// Returns the content of the prompt. Text from a remote sender is neutralised, so that it
+    /// cannot trigger the agent's commands.
     pub(super) fn content(&mut self, turn: &Turn) -> Vec<Content> {
         let mut content = std::mem::take(&mut self.preface);
         content.extend(turn.input.iter().map(|one| match one {
@@ -83,7 +84,7 @@ impl AcpAgent {
         content
     }
 
-    /// Every line that has arrived. What comes after the end of the turn is nobody's.
+    /// Translates every line that has arrived. Events after the end of the turn are discarded.
     pub(super) async fn translate(&mut self, batch: &mut Vec<Emitted>) -> Option<Ended> {
         let mut ended = None;
         let mut nobody = Vec::new();
@@ -99,7 +100,7 @@ impl AcpAgent {
         ended
     }
 
-    /// The next line. `None`: no more has arrived.
+    /// Handles the next line. `None`: no further line has arrived.
     fn heard(&mut self, out: &mut Vec<Emitted>) -> Option<Heard> {
         let Self { connection, translator, .. } = self;
         let frame = connection.link.output.framer.next()?;
@@ -134,6 +135,8 @@ impl AcpAgent {
                 if let Answered::By(Waiting::Prompt) = connection.pending.answered(&id)
                     && translator.in_turn()
                 {
+                    // Open approvals are withdrawn first: ending the turn would drop their request
+                    // ids, and the agent would wait for an answer for ever.
                     let unanswered = translator.withdraw(out);
                     let ended = translator.answered(result, out);
                     for decided in unanswered {
@@ -149,8 +152,9 @@ impl AcpAgent {
         Some(Heard::Nothing)
     }
 
-    /// Begins what the agent wants done.
+    /// Starts to carry out a request of the agent.
     pub(super) async fn serve(&mut self, id: jsonrpc::Id<'static>, wish: Wish) {
+        // Keep the output for the tool result: a released terminal forgets it.
         if let Wish::Release(terminal) | Wish::Kill(terminal) = &wish
             && let Some(text) = self.service.said(terminal)
         {
@@ -161,7 +165,7 @@ impl AcpAgent {
         }
     }
 
-    /// Tells the agent what has been done.
+    /// Sends the agent the response to one of its requests.
     pub(super) fn served(&mut self, served: &Served) {
         if let Some(terminal) = &served.terminal
             && let Some(text) = self.service.said(terminal)
@@ -175,16 +179,16 @@ impl AcpAgent {
         self.connection.link.input.push(line);
     }
 
-    /// `true`: the turn is to be ended with it.
+    /// Handles a control message of the engine. `true`: the turn must be stopped.
     pub(super) async fn control(&mut self, control: TurnControl, batch: &mut Vec<Emitted>) -> bool {
         match control {
             TurnControl::Decide { key, decision } => {
                 self.decided(&key, &decision, batch).await;
                 decision.verdict == Verdict::Stop
             }
-            // Nobody is told that it can do that.
+            // Our capabilities say `steer: false`, so this is not expected.
             TurnControl::Steer(_) => {
-                let text = "an ACP agent takes nothing into a running turn; send it again";
+                let text = "an ACP agent takes no messages during a turn; send it again afterwards";
                 let notice = Notice::new(Level::Warning, "not_steered", text);
                 batch.push(Emitted::Event(EventKind::Notice(notice)));
                 false
@@ -205,7 +209,8 @@ impl AcpAgent {
         }
     }
 
-    /// Asks the agent to stop; whatever it asks is over first.
+    /// Asks the agent to stop the turn. Its open permission requests are answered first, because
+    /// the protocol requires a client to answer them as cancelled.
     pub(super) fn cancel(&mut self, batch: &mut Vec<Emitted>) {
         for decided in self.translator.stop(batch) {
             if let Some(line) = spelled(&decided) {
@@ -237,7 +242,7 @@ impl AcpAgent {
             .with_hint("send the message again; the session continues where it was")
     }
 
-    /// A failure of the agent's own is explained by what it said beside the protocol.
+    /// Adds the last line of stderr to the message if the agent itself failed.
     pub(super) fn with_last_words(&self, mut ended: Ended) -> Ended {
         if let Status::Failed(failure) = &mut ended.status
             && failure.kind == FailureKind::Agent
@@ -253,7 +258,7 @@ impl AcpAgent {
         ended
     }
 
-    /// What is still to be written, as far as the agent takes it.
+    /// Writes the queued lines, as far as the agent reads them in time.
     pub(super) async fn flush(&mut self) {
         let input = &mut self.connection.link.input;
         if input.has_more() && !self.retired {
@@ -262,7 +267,7 @@ impl AcpAgent {
         }
     }
 
-    /// A tool that runs is ended by the agent itself when it is told to stop.
+    /// Cancels a running turn before the process is stopped, so that the agent ends its own tools.
     async fn cancel_before_close(&mut self, grace: Duration) {
         if !self.connection.link.is_open() || !self.in_turn {
             return;
@@ -284,19 +289,19 @@ impl AcpAgent {
                 }
             }
         };
-        // If it does not stop, the ladder that follows is for that.
+        // If the agent does not stop in time, closing the link terminates it.
         let _ = timeout(LAST_CHANCE.min(grace), stopped).await;
     }
 }
 
-/// What a line of the agent's led to.
+/// The effect of one line from the agent.
 enum Heard {
     Nothing,
     Ended(Ended),
     Wish(jsonrpc::Id<'static>, Wish),
 }
 
-/// `None`: it is to be done first.
+/// Encodes the response to a decided request. `None`: the request must be carried out first.
 fn spelled(decided: &Decided) -> Option<Vec<u8>> {
     match decided {
         Decided::Reply(id, result) => Some(outgoing::result(id, result)),

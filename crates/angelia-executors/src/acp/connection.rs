@@ -1,6 +1,6 @@
-//! A running agent before and between turns: requests of ours, one after the other, and their
-//! answers. While it is being opened nothing is done for the agent, and what it repeats of an earlier
-//! conversation is listened to only where it says what that has cost.
+//! The connection to a running agent before and between turns: we send one request at a time and
+//! wait for its answer. Meanwhile the agent's own requests are refused, and its notifications go to
+//! the caller, which keeps only the cost of a resumed conversation.
 
 use std::time::Duration;
 
@@ -24,22 +24,22 @@ use super::{
 };
 use crate::link::Link;
 
-/// Who waits for an answer.
+/// The kind of request that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// Whoever opens or settles the conversation.
+    /// A request outside of a turn, sent by [`AcpConnection::call`].
     Opening,
     Prompt,
 }
 
-/// The pipes, and who waits for what.
+/// The pipes of the agent and our unanswered requests.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) link: Link,
     pub(super) pending: Pending<Waiting>,
 }
 
-/// An error of the agent's that owns its words.
+/// An owned copy of an [`ErrorObject`].
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
     pub(super) code: i64,
@@ -61,13 +61,13 @@ impl Refused {
     }
 }
 
-/// Why a request brought nothing.
+/// Why a request has no result.
 #[derive(Debug)]
 pub(super) enum CallError {
     Refused(Refused),
-    /// It has ended.
+    /// The agent has exited or closed its output.
     Gone,
-    /// It says nothing.
+    /// The agent has not answered within this time.
     Silent(Duration),
 }
 
@@ -76,7 +76,8 @@ impl Connection {
         Self { link, pending: Pending::default() }
     }
 
-    /// Asks, and waits for the answer. `heard` is told what the agent says meanwhile.
+    /// Sends a request and waits for its answer. `heard` receives the agent's notifications
+    /// meanwhile.
     pub(super) async fn call(
         &mut self,
         call: &Call,
@@ -111,7 +112,8 @@ impl Connection {
                 more = output.read() => if !more {
                     return Err(CallError::Gone);
                 },
-                // Somebody it started may hold its output open for ever.
+                // A child of the agent may keep the output open for ever, so the exit counts as the
+                // end.
                 _ = child.exited() => {
                     while let Ok(true) = timeout(LEAK, self.link.output.read()).await {}
                     let answer = self.read_answer(id, &mut heard);
@@ -124,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// Everything that has arrived, up to the answer.
+    /// Reads the lines that have arrived, up to the answer to `id`.
     fn read_answer(
         &mut self,
         id: &Id<'_>,
@@ -153,14 +155,14 @@ impl Connection {
                     self.link.input.push(line);
                 }
                 Ok(Incoming::Response { id: None, .. }) | Err(_) => {
-                    tracing::debug!("an agent said what is no message");
+                    tracing::debug!("an agent sent a line that is not a JSON-RPC message");
                 }
             }
         }
         None
     }
 
-    /// What went wrong, with what it said last.
+    /// Describes a failed call, with the last lines of the agent's stderr.
     pub(super) async fn failure(
         &mut self,
         error: CallError,
@@ -188,19 +190,19 @@ impl Connection {
     }
 }
 
-/// How long output may stay open after the exit.
+/// Limits the wait for more output after the agent has exited.
 const LEAK: Duration = Duration::from_millis(200);
 
 const BY_HAND: &str =
     "run the profile's `command` by hand: it must speak ACP over stdin and stdout";
 
-/// The last that says something.
+/// Returns the last line that contains a letter.
 pub(super) fn last_line(stderr: &str) -> Option<&str> {
     let says = |line: &&str| line.contains(char::is_alphabetic);
     stderr.lines().rev().map(str::trim).find(says)
 }
 
-/// Stands in for an agent that has not introduced itself.
+/// Stands in for the description of an agent that has not answered `initialize`.
 pub(super) fn nobody() -> Greeting {
     Greeting::default()
 }

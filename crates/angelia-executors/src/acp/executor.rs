@@ -1,4 +1,4 @@
-//! All of it behind the port.
+//! Implements the [`Executor`] port for ACP agents.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::{
 
 pub(super) const NAME: &str = "acp";
 
-/// Any agent that speaks the protocol: one process for each session.
+/// Drives ACP agents, with one process per session.
 #[derive(Debug)]
 pub(super) struct Acp {
     host: Host,
-    /// Conversations that have been opened and wait for their first turn.
+    /// Open conversations that wait for their first turn.
     pool: Option<WarmPool<Started>>,
 }
 
@@ -69,6 +69,7 @@ impl Executor for Acp {
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Box<dyn Agent>, Failure>> {
         Box::pin(async move {
             let native = opening.native.filter(|_| opening.spec.resume);
+            // A pooled agent has a new conversation, so it cannot serve a resumed session.
             let ready = match native {
                 None => self.waiting(opening.spec).await,
                 Some(_) => None,
@@ -123,11 +124,11 @@ impl Executor for Acp {
                 Ok(Some(_)) => Ok(()),
                 Ok(None) => {
                     tracing::info!(
-                        "an ACP agent keeps its own record: it offers no way to remove it"
+                        "the ACP agent keeps its record of the conversation: it offers no deletion"
                     );
                     Ok(())
                 }
-                // What is not there need not be removed.
+                // The agent does not know the conversation, so there is nothing to delete.
                 Err(failure) if failure.kind == FailureKind::Invalid => Ok(()),
                 Err(failure) => Err(failure),
             }
@@ -144,7 +145,7 @@ impl Executor for Acp {
 }
 
 impl Acp {
-    /// With a pool, where the host wants one; that needs a runtime.
+    /// Creates a warm pool if `host.keep_warm` is set, which requires a running Tokio runtime.
     pub(super) fn new(host: Host) -> Self {
         let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
         Self { host, pool }
@@ -172,7 +173,7 @@ impl Acp {
         Ok(Installed { path: found.program, version: version.into() })
     }
 
-    /// One that was opened before it was needed.
+    /// Takes an agent out of the warm pool, if one fits `spec`.
     async fn waiting(&self, spec: &SessionSpec) -> Option<Started> {
         let pool = self.pool.as_ref()?;
         if !can_wait(spec) {
@@ -193,15 +194,15 @@ impl Acp {
             }
             if !spec.history.is_empty() {
                 preface.push(Content::text(transcript::as_text(&spec.history)));
-                let text = "ACP has no way to hand a history over; it was told as text";
+                let text = "ACP cannot transfer a history; it was sent to the agent as text";
                 first_words.push(notice(Level::Info, "history_as_text", text.to_owned()));
             }
         }
         if started.lost {
             let agent = running.greeting.name();
             let text = format!(
-                "{agent} no longer has this conversation, or cannot take it up; it starts anew and \
-                 does not know what was said before"
+                "{agent} no longer has this conversation, or cannot resume it; it starts a new one \
+                 and does not know what was said before"
             );
             first_words.push(notice(Level::Warning, "resume_lost", text));
         }
@@ -218,6 +219,7 @@ impl Acp {
             greeting: running.greeting,
             tells_cost: spec.budgets.cost_usd.is_some(),
         });
+        // The usage of a resumed conversation is the baseline for the cost of its first turn.
         for said in &started.heard {
             translator.notification("session/update", Some(said), &mut Vec::new());
         }
@@ -228,7 +230,7 @@ impl Acp {
             redactor: self.host.redactor.clone(),
             first_words,
             preface,
-            // What it repeats of the conversation may come after it says that it has.
+            // An agent may still replay the conversation after it has answered `session/load`.
             unsettled: started.resumed,
             retired: false,
             in_turn: false,
@@ -237,7 +239,8 @@ impl Acp {
     }
 }
 
-/// Whoever carries a history of its own is not waited for by anybody.
+/// Returns whether an agent for `spec` may wait in the pool. A session with a history of its own is
+/// not pooled, because no other session could use that agent.
 fn can_wait(spec: &SessionSpec) -> bool {
     spec.warm > 0 && spec.history.is_empty() && launch::check(spec).is_ok()
 }

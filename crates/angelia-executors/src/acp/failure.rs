@@ -1,5 +1,5 @@
-//! Errors of agents, as failures that say what to do. Agents do not agree on codes, so the words
-//! decide where the code says nothing.
+//! Turns JSON-RPC errors of agents into failures with a hint. Agents do not agree on error codes,
+//! so the text decides where the code is not specific.
 
 use angelia_core::model::{Failure, FailureKind};
 use angelia_wire::jsonrpc::{self, ErrorObject};
@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::protocol::opened::Greeting;
 use crate::prose::cut;
 
-/// The protocol's own code for "log in first".
+/// ACP's own error code for "log in first".
 const AUTH_REQUIRED: i64 = -32000;
 
-/// Quoted of an error at most.
+/// Limits the quoted text of an error.
 const QUOTED: usize = 600;
 
-/// Words by which a failed login is known. Lower case.
+/// Words that indicate a missing or failed login, in lower case.
 const AUTH_WORDS: [&str; 13] = [
     "api key",
     "api-key",
@@ -55,11 +55,11 @@ const LOST_WORDS: [&str; 5] = [
     "not found",
 ];
 
-/// What is known about the agent that failed.
+/// The agent that failed and what it was asked to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around<'a> {
     pub(crate) greeting: &'a Greeting,
-    /// What was asked of it, as in "could not …".
+    /// Completes the phrase "could not …".
     pub(crate) doing: &'a str,
 }
 
@@ -105,7 +105,7 @@ impl Around<'_> {
         }
     }
 
-    /// In the agent's own words, where it has some.
+    /// Returns a hint on how to log in, with the agent's own description if it has one.
     pub(crate) fn login_hint(&self) -> String {
         let agent = self.greeting.name();
         let ways = self.greeting.logins.join("; ");
@@ -121,14 +121,15 @@ impl Around<'_> {
     }
 }
 
-/// The agent does not know the conversation, rather than being unable to take it up.
+/// Returns whether an error means that the agent is not logged in.
 pub(crate) fn is_auth(error: &ErrorObject<'_>) -> bool {
     let greeting = Greeting::default();
     let around = Around { greeting: &greeting, doing: "" };
     around.kind(error.code, &words(error)).0 == FailureKind::Auth
 }
 
-/// Everything an error says in words. Some put the words of somebody else, as JSON, into their own.
+/// Returns the whole text of an error. Some agents put the JSON of an upstream error into theirs;
+/// its message is extracted.
 pub(crate) fn words(error: &ErrorObject<'_>) -> String {
     let mut text = inner(&error.message).unwrap_or_else(|| error.message.to_string());
     let data: Option<Value> = error.data.and_then(|data| serde_json::from_str(data.get()).ok());

@@ -1,5 +1,5 @@
-//! What a specification means for an ACP agent: what cannot be kept is refused, the rest becomes a
-//! program, its arguments and its environment. Pure but for the search for the program.
+//! Turns a session specification into the command line of an ACP agent, and refuses settings that
+//! ACP agents cannot honour. Pure except for the search for the program.
 
 use std::{
     collections::BTreeMap,
@@ -13,11 +13,11 @@ use angelia_core::model::{
 
 use crate::{host::Host, pool::VERSION};
 
-/// What a component of the fingerprint does not say about what precedes the conversation.
+/// Components of the fingerprint that do not affect the prompt prefix.
 const BEHIND_THE_PREFIX: [&str; 6] =
     ["history", "billing", "binary", "environment", "permissions", "model"];
 
-/// Refuses what no ACP agent can be held to.
+/// Refuses settings that ACP gives us no means to enforce.
 pub(super) fn check(spec: &SessionSpec) -> Result<(), Failure> {
     let refuse = |what: &str, hint: &str| {
         Err(Failure::new(FailureKind::Invalid, what).with_hint(hint.to_owned()))
@@ -30,7 +30,7 @@ pub(super) fn check(spec: &SessionSpec) -> Result<(), Failure> {
     }
     if matches!(spec.tools, ToolSet::None | ToolSet::List(_)) {
         return refuse(
-            "the tools of an ACP agent cannot be chosen: the protocol has no word for it",
+            "the tools of an ACP agent cannot be chosen: the protocol has no such setting",
             "set `tools: default`, and use `disallowed_tools` for what must not run",
         );
     }
@@ -48,28 +48,28 @@ pub(super) fn check(spec: &SessionSpec) -> Result<(), Failure> {
     }
     if spec.output_schema.is_some() {
         return refuse(
-            "an ACP agent cannot be held to a schema",
-            "ask for JSON in words, or choose another model",
+            "an ACP agent does not support an output schema",
+            "ask for JSON in the prompt, or choose another model",
         );
     }
     check_billing(spec.billing)
 }
 
-/// No agent says over this protocol who pays.
+/// Accepts only `billing: any`: ACP agents do not report which account pays.
 fn check_billing(billing: Billing) -> Result<(), Failure> {
     match billing {
         Billing::Any => Ok(()),
         Billing::Subscription | Billing::ApiKey => {
             let wanted = billing.as_str();
             let message = format!(
-                "this profile wants billing `{wanted}`, but ACP agents do not tell who pays"
+                "this profile wants billing `{wanted}`, but ACP agents do not report who pays"
             );
             Err(Failure::new(FailureKind::Auth, message).with_hint("set `billing: any`"))
         }
     }
 }
 
-/// A command line whose program was found.
+/// The agent's command line, with the path of the program that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) program: PathBuf,
@@ -90,7 +90,7 @@ pub(super) fn find(
     let Some(program) = host.find_program(&named, environment) else {
         let message = format!("the ACP agent `{}` is not installed", named.display());
         return Err(Failure::new(FailureKind::Unavailable, message)
-            .with_hint("install it, or correct `command` of the profile; a path must be whole"));
+            .with_hint("install it, or fix `command` in the profile; a path must be absolute"));
     };
     Ok(Found { program, args: args.iter().map(|arg| OsString::from(&**arg)).collect() })
 }
@@ -102,12 +102,12 @@ fn expanded(host: &Host, name: &str) -> PathBuf {
     }
 }
 
-/// What two conversations must share so that one can stand in for the other.
+/// Returns the key of the warm pool: sessions with equal fingerprints may swap agents.
 pub(super) fn shape(spec: &SessionSpec) -> LaunchFingerprint {
     LaunchFingerprint::of(spec)
 }
 
-/// The hash of everything we control that precedes the conversation.
+/// Hashes everything we control that precedes the conversation in the prompt.
 pub(super) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
     LaunchFingerprint::of(spec)
         .without(&BEHIND_THE_PREFIX)

@@ -1,23 +1,25 @@
-//! Any agent that speaks the Agent Client Protocol: the vendor's own program, unmodified, with its own
-//! login, started by a command of the user's.
+//! The `acp` executor: drives any agent that speaks the Agent Client Protocol (ACP). The agent is
+//! the vendor's own unmodified program with its own login, started by the profile's `command`.
 //!
-//! - `launch`: what a specification means, and what is refused of it.
-//! - `connection`, `start`: from there to an open conversation.
-//! - `agent`, `turn`: the running agent and its turns; [`client`]: what it has done by us.
-//! - `executor`: all of it behind the port.
-//! - [`protocol`]: the spellings of both directions; [`translate`]: what it says as events. Pure.
-//! - `failure`: errors as failures.
+//! - `launch`: checks a session specification and turns it into a command line.
+//! - `connection`, `start`: start the agent and open a conversation.
+//! - `agent`, `turn`: the running agent and its turns.
+//! - [`client`]: carries out the agent's requests to read and write files and to run programs.
+//! - `executor`: implements the executor port.
+//! - [`protocol`]: the JSON of both directions. [`translate`]: messages become events. Both are
+//!   pure.
+//! - `failure`: JSON-RPC errors become failures.
 //!
-//! What is asked, by permission level (what is asked ends in the engine):
+//! Which requests need an approval, by permission level (the engine decides on approvals):
 //!
-//! | | what the agent asks | files written by us | programs run by us |
+//! | | the agent's permission requests | files we write for it | programs we run for it |
 //! |---|---|---|---|
 //! | `ask` | asked | asked | asked |
 //! | `edit` | edits inside the folder are allowed | allowed | asked |
 //! | `unattended` | allowed | allowed | allowed |
 //!
-//! Whether an agent asks at all is its own decision; where it has a mode named `default`, it is put
-//! into that one.
+//! Each agent decides for itself whether it asks at all. If it offers a mode named `default`, we
+//! switch it to that mode.
 
 mod agent;
 pub mod client;

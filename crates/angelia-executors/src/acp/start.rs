@@ -1,4 +1,4 @@
-//! From a specification to an open conversation: new, or taken up again.
+//! Starts an agent and opens a conversation, either a new one or one to resume.
 //!
 //! ```text
 //!  spawn ─► initialize ─► session/resume, else session/load ─┐ lost
@@ -32,22 +32,22 @@ use crate::{
     process::{Launch, spawn},
 };
 
-/// Some load half a runtime before they say a word.
+/// For `initialize`. Some agents load a large runtime before they answer.
 const GREETING_LIMIT: Duration = Duration::from_mins(1);
 
-/// MCP servers may be slow to start.
+/// For opening a conversation. The agent's MCP servers may be slow to start.
 const OPENING_LIMIT: Duration = Duration::from_secs(90);
 
-/// A mode or a model is only noted.
+/// For setting the mode or the model, which agents only record.
 const CHOOSING_LIMIT: Duration = Duration::from_secs(30);
 
-/// What an agent that is not needed gets to end by itself.
+/// The time for an agent that is not needed to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The mode in which agents ask, by the name that most have for it.
+/// The id that most agents use for the mode in which they ask for permission.
 const ASKING_MODE: &str = "default";
 
-/// A running agent that has introduced itself.
+/// A running agent that has answered `initialize`.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) connection: Connection,
@@ -55,16 +55,16 @@ pub(super) struct Running {
     pub(super) service: Service,
 }
 
-/// An open conversation.
+/// An agent with an open conversation.
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) running: Running,
     pub(super) session: NativeSessionId,
     pub(super) model: Option<Arc<str>>,
     pub(super) resumed: bool,
-    /// It was to be taken up, and the agent no longer has it.
+    /// The conversation should have been resumed, but the agent no longer has it.
     pub(super) lost: bool,
-    /// What the conversation had cost when it was opened.
+    /// The `usage_update` parameters received so far: what a resumed conversation had cost already.
     pub(super) heard: Vec<Box<RawValue>>,
 }
 
@@ -91,7 +91,7 @@ impl Warm for Started {
     }
 }
 
-/// Starts the agent and lets it introduce itself.
+/// Starts the agent and calls `initialize`.
 pub(super) async fn run(host: &Host, spec: &SessionSpec) -> Result<Running, Failure> {
     let mark = host.fresh_mark()?;
     let env = host.child_environment(spec, &[], &mark)?;
@@ -114,7 +114,7 @@ pub(super) async fn run(host: &Host, spec: &SessionSpec) -> Result<Running, Fail
     let greeting = match connection.call(&Call::initialize(), GREETING_LIMIT, |_, _| {}).await {
         Ok(result) => Greeting::of(&result),
         Err(error) => {
-            let around = Around { greeting: &nobody(), doing: "introduce itself" };
+            let around = Around { greeting: &nobody(), doing: "answer `initialize`" };
             let failure = connection.failure(error, around, &host.redactor).await;
             connection.link.close(GRACE).await;
             return Err(failure);
@@ -127,18 +127,19 @@ pub(super) async fn run(host: &Host, spec: &SessionSpec) -> Result<Running, Fail
             let agent = running.greeting.name();
             let version = other.map_or_else(|| "none".to_owned(), |version| version.to_string());
             running.close().await;
-            let message = format!("{agent} speaks version {version} of ACP, and not {VERSION}");
-            Err(unavailable(message).with_hint("install a version of it that does"))
+            let message = format!("{agent} speaks version {version} of ACP, not {VERSION}");
+            Err(unavailable(message).with_hint("install a version of the agent that does"))
         }
     }
 }
 
-/// A new conversation.
+/// Starts an agent and opens a new conversation.
 pub(super) async fn start(host: &Host, spec: &SessionSpec) -> Result<Started, Failure> {
     open(host, spec, None).await
 }
 
-/// A conversation, taken up where it is there.
+/// Starts an agent and resumes the conversation `native`, or opens a new one if there is none or
+/// the agent cannot resume it.
 pub(super) async fn open(
     host: &Host,
     spec: &SessionSpec,
@@ -192,7 +193,7 @@ impl Opening<'_> {
         };
         let Some(session) = opened.session.clone() else {
             let agent = self.running.greeting.name();
-            let message = format!("{agent} opened a conversation without a name");
+            let message = format!("{agent} opened a conversation without a session id");
             return Err(Failure::new(FailureKind::Agent, message));
         };
         self.choose_mode(&session, opened.mode.as_ref()).await?;
@@ -210,7 +211,7 @@ impl Opening<'_> {
     async fn call(&mut self, call: &Call, limit: Duration) -> Result<Box<RawValue>, CallError> {
         let heard = &mut self.heard;
         let listen = |_: &str, params: Option<&RawValue>| {
-            // What it repeats is not kept; what it has cost is.
+            // A replay of the conversation is dropped; only its cost is kept.
             if let Some(params) = params.filter(|params| params.get().contains("usage_update")) {
                 heard.push(params.to_owned());
             }
@@ -232,13 +233,14 @@ impl Opening<'_> {
         }
     }
 
-    /// `None`: the agent cannot, or no longer has it.
+    /// Resumes a conversation. `None`: the agent cannot resume, or no longer has it.
     async fn take_up(
         &mut self,
         native: &NativeSessionId,
         servers: &[McpServer],
     ) -> Result<Option<Opened>, Failure> {
         let (id, cwd) = (native.as_str(), &self.spec.cwd);
+        // `session/resume` comes first, because it does not replay the conversation.
         let mut ways = Vec::new();
         if self.running.greeting.resumes {
             ways.push(Call::resume(id, cwd, servers.to_vec()));
@@ -255,15 +257,16 @@ impl Opening<'_> {
                 }
                 Err(CallError::Refused(refused)) if !is_auth(&refused.error()) => {
                     let code = refused.code;
-                    tracing::debug!(code, "an agent does not take a conversation up");
+                    tracing::debug!(code, "the agent refused to resume a conversation");
                 }
-                Err(error) => return Err(self.failed(error, "take the conversation up").await),
+                Err(error) => return Err(self.failed(error, "resume the conversation").await),
             }
         }
         Ok(None)
     }
 
-    /// An agent that its user has told not to ask is told to ask, where it has a word for it.
+    /// Switches the agent to the mode in which it asks, if it has one. The user may have configured
+    /// the agent itself not to ask.
     async fn choose_mode(
         &mut self,
         session: &NativeSessionId,
@@ -313,7 +316,8 @@ impl Opening<'_> {
     }
 }
 
-/// A request about a conversation that is not open; `None`: the agent has no such request.
+/// Starts an agent for one request about a conversation that is not open, then stops the agent.
+/// `None`: the agent does not support the request.
 pub(super) async fn ask(
     host: &Host,
     spec: &SessionSpec,

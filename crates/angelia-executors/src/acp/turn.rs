@@ -1,13 +1,13 @@
-//! One turn: a prompt, and everything until its answer. The loop reads, writes and listens at once;
-//! one read of the agent's output becomes one batch of events.
+//! One turn, from `session/prompt` to its answer. The loop reads, writes and takes control messages
+//! concurrently; one read of the agent's output becomes one batch of events.
 //!
 //! ```text
-//!   session/prompt ─►  running ─► its answer ─► Ended
+//!   session/prompt ─►  running ─► answer to the prompt ─► Ended
 //!                        │  ▲
-//!  cancel: questions ────┤  └── decisions, files and terminals that were wanted
-//!  are over, then        │
+//!  cancel: withdraw ─────┤  └── decisions, results of files and terminals
+//!  approvals, then       │
 //!  session/cancel        │
-//!  no answer 5 s after that, end of output ──► Ended, and never used again
+//!  no answer 5 s after that, or end of output ──► Ended, and the agent is retired
 //! ```
 
 use std::time::Duration;
@@ -27,16 +27,16 @@ use super::{
 };
 use crate::turn_clocks::{Due, TurnClocks, has_rung, interrupted};
 
-/// One that arrives before the agent has taken the prompt up finds nothing to cancel.
+/// A cancel that arrives before the agent has started the prompt has no effect, so it is repeated.
 const CANCEL_AGAIN: Duration = Duration::from_secs(1);
 
-/// A tool that is only announced is shown after this, as it is.
+/// A tool call that is only announced is shown after this time, even if nothing more is known.
 const ANNOUNCED: Duration = Duration::from_millis(300);
 
-/// For the refusal of a request that no agent knows.
+/// Limits the wait for the agent's refusal of the barrier request.
 const SETTLE_LIMIT: Duration = Duration::from_secs(1);
 
-/// What happens next in a turn.
+/// The event that woke the loop of a turn.
 enum Step {
     Read,
     OutputEnded,
@@ -48,10 +48,10 @@ enum Step {
     Rang,
 }
 
-/// What a turn waits for besides the agent.
+/// The timers of a turn.
 struct Clocks {
     of_any_turn: TurnClocks,
-    /// Show what was announced then.
+    /// When to show tool calls that were only announced.
     announced: Option<Instant>,
 }
 
@@ -67,6 +67,7 @@ impl AcpAgent {
         if io.cancel.is_cancelled() {
             return interrupted("interrupted before it began");
         }
+        // Late output of the previous turn must not become part of this one.
         if !self.settle().await {
             return Ended::failed(self.died("before the turn").await);
         }
@@ -82,7 +83,7 @@ impl AcpAgent {
         let mut batch = std::mem::take(&mut self.first_words);
         self.translator.begin_turn(&mut batch);
         if !all {
-            let text = "this agent takes no images; they were left out";
+            let text = "this agent does not accept images; they were left out";
             let notice = Notice::new(Level::Warning, "images_left_out", text);
             batch.push(Emitted::Event(EventKind::Notice(notice)));
         }
@@ -108,7 +109,7 @@ impl AcpAgent {
         loop {
             let link = &mut self.connection.link;
             let has_more = link.input.has_more();
-            // Reading comes last, so that a flood of output cannot drown the rest.
+            // Reading comes last, so that a flood of output cannot starve the other branches.
             let step = tokio::select! {
                 biased;
                 () = &mut cancelled, if !asked_to_stop => Step::Cancelled,
@@ -174,7 +175,7 @@ impl AcpAgent {
         match clocks.of_any_turn.due() {
             Some(Due::GiveUp) => {
                 self.retired = true;
-                // What it has begun to say and do is closed, and that is all that is known of it.
+                // Close the open blocks and tool calls; the outcome that this returns is not used.
                 let _not_its_end = self.translator.end_of_output(batch);
                 return Some(interrupted("interrupted; the agent did not react and is ended"));
             }
@@ -189,8 +190,8 @@ impl AcpAgent {
         None
     }
 
-    /// Deals with what was said since the last turn, so that it does not become a part of the next
-    /// one. `false`: the agent has gone.
+    /// Handles the output that arrived since the last turn, so that it does not become part of the
+    /// next one. `false`: the agent has exited.
     async fn settle(&mut self) -> bool {
         let mut nobody = Vec::new();
         loop {
@@ -205,7 +206,7 @@ impl AcpAgent {
         if !std::mem::take(&mut self.unsettled) {
             return true;
         }
-        // What belongs to a turn that was broken off comes before the answer to this.
+        // The agent answers in order: output of an interrupted turn comes before this answer.
         let call = Call::settled(self.translator.session().as_str());
         let Self { connection, translator, .. } = self;
         let late = |method: &str, params: Option<&serde_json::value::RawValue>| {

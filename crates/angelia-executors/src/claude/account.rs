@@ -1,4 +1,4 @@
-//! Who pays: the billing lane, from what the program says about its login before any prompt.
+//! The billing lane (who pays), from the account that the program reports before any prompt.
 
 use angelia_core::model::{Billing, Failure, FailureKind};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub(crate) const SUBSCRIPTION: &str = "subscription";
 pub(crate) const API_KEY: &str = "api_key";
 
-/// The `account` of an `initialize` answer.
+/// The `account` of an `initialize` response.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Account {
@@ -17,7 +17,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// `None`: nobody is logged in, or the program does not say how.
+    /// Returns the billing lane; `None` if nobody is logged in or the program does not report it.
     pub(crate) fn lane(&self) -> Option<&str> {
         let said = |field: &'_ Option<String>| {
             field
@@ -30,7 +30,7 @@ impl Account {
         {
             return Some(provider);
         }
-        // A key wins over a login when both are there.
+        // When both exist, the program uses the API key and not the login.
         if said(&self.api_key_source).is_some() {
             return Some(API_KEY);
         }
@@ -46,7 +46,7 @@ impl Account {
         }
     }
 
-    /// Refuses before the first prompt when somebody else would pay than the profile wants.
+    /// Fails before the first prompt if the billing lane is not the one that the profile requires.
     pub(crate) fn check(&self, wanted: Billing) -> Result<(), Failure> {
         let lane = self.lane();
         let expected = match wanted {
@@ -71,7 +71,7 @@ impl Account {
     }
 }
 
-/// The lane of an `authMethod` that `auth status` names.
+/// Returns the billing lane for the `authMethod` of `auth status`.
 pub(crate) fn lane_of_method(method: &str) -> Option<&'static str> {
     match method {
         "api_key" | "apiKeyHelper" | "api_key_helper" => Some(API_KEY),

@@ -1,6 +1,7 @@
-//! One running program, many turns: what happens to a line, a decision, an end.
+//! One running program that serves many turns: handles its lines, decisions on approvals, and the
+//! end of its output.
 //!
-//! The turn itself, with everything it waits for, is in [`turn`](super::turn).
+//! The event loop of a turn is in [`turn`](super::turn).
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +25,8 @@ use super::{
 };
 use crate::{link::Link, process::bound::Bound};
 
-/// What a program gets to take a last line, or to stop what it runs, before the ladder.
+/// How long a program may take to read the last lines, or to stop its tools, before it is
+/// terminated.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -33,29 +35,30 @@ pub(crate) struct StreamAgent {
     pub(crate) translator: Translator,
     pub(crate) tools: CallerTools,
     pub(crate) settings: Settings,
-    /// Said at the beginning of the first turn.
+    /// Events to emit at the beginning of the first turn.
     pub(crate) first_words: Vec<Emitted>,
-    /// A history the program could not take up as such; goes before the first message.
+    /// A history that the program did not accept as a transcript; sent before the first message.
     pub(crate) preface: Option<Content>,
-    /// Must not be used again.
+    /// The program must not be used again.
     pub(crate) retired: bool,
-    /// A turn has begun and not ended; still so when whoever ran it has gone.
+    /// A turn has begun and has not ended. Stays set when the future that ran the turn was dropped.
     pub(crate) in_turn: bool,
     pub(crate) requests: u64,
-    /// Words for the running turn that the program cannot take yet.
+    /// Steering messages for the running turn that the program cannot accept yet.
     pub(crate) held: Vec<Vec<Content>>,
     pub(crate) spending: Spending,
-    /// Tells programs of ours that it starts whose they are.
+    /// Tells our own programs that the agent starts which session they belong to.
     pub(crate) bound: Option<Bound>,
 }
 
-/// What a turn costs while it runs, where that is limited: the program says it only when asked.
+/// Polls the cost of a running turn when the cost is limited: the program reports it only on
+/// request.
 #[derive(Debug, Default)]
 pub(crate) struct Spending {
     pub(crate) is_limited: bool,
-    /// The question that has not been answered.
+    /// The id of the usage request that has not been answered.
     asked: Option<String>,
-    /// There is something new to ask about.
+    /// The cost may have changed since the last request.
     due: bool,
 }
 
@@ -65,21 +68,21 @@ impl Spending {
     }
 }
 
-/// What does not change over the agent's life.
+/// Settings that do not change during the agent's life.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) title: &'static str,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
-    /// What is known about how the program treats text.
+    /// Whether it is known how the program handles commands and mentions in text.
     pub(crate) reader: Reader,
-    /// Text never acts, wherever it comes from.
+    /// In model mode text never triggers commands or mentions, even text of the owner.
     pub(crate) model_mode: bool,
 }
 
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Settings").field("title", &self.title).finish_non_exhaustive()
+        f.debug_struct("StreamAgentSettings").field("title", &self.title).finish_non_exhaustive()
     }
 }
 
@@ -102,7 +105,7 @@ impl Agent for StreamAgent {
 }
 
 impl StreamAgent {
-    /// The words of the turn, so that they act only as far as whoever sent them may.
+    /// Returns the content of the turn's message, escaped unless the owner sent it.
     pub(super) fn content(&mut self, turn: &Turn) -> Vec<Content> {
         let mut content = Vec::with_capacity(turn.input.len() + 2);
         content.extend(self.preface.take());
@@ -117,7 +120,7 @@ impl StreamAgent {
         }
     }
 
-    /// Words for the running turn, as soon as they would become a part of it.
+    /// Sends queued steering messages, once the program would make them part of the running turn.
     pub(super) fn pass_held_words(&mut self) {
         if self.held.is_empty() || !self.translator.takes_words() {
             return;
@@ -129,7 +132,7 @@ impl StreamAgent {
         }
     }
 
-    /// Says so when the turn has ended before words for it could be passed on.
+    /// Emits a notice if the turn has ended before queued steering messages could be sent.
     pub(super) fn drop_held_words(&mut self, batch: &mut Vec<Emitted>) {
         if !std::mem::take(&mut self.held).is_empty() {
             let text = "the agent could not take what was added to this turn; send it again";
@@ -138,12 +141,12 @@ impl StreamAgent {
         }
     }
 
-    /// Every line that has arrived. What comes after the end of the turn is nobody's.
+    /// Translates every line that has arrived. Events after the end of the turn are discarded.
     pub(super) fn translate(&mut self, batch: &mut Vec<Emitted>) -> Option<Ended> {
         self.translate_until(batch, |_| false)
     }
 
-    /// The same, but no further than the first line behind which there is enough.
+    /// Like [`Self::translate`], but stops after the first line for which `is_enough` holds.
     pub(super) fn translate_until(
         &mut self,
         batch: &mut Vec<Emitted>,
@@ -178,7 +181,8 @@ impl StreamAgent {
                 }
                 None => {}
             }
-            // A call is made as soon as it is written; further ones of the message come behind it.
+            // The program makes a call as soon as the call is written, while further calls of the
+            // same message still follow. So report the wait only when the message is complete.
             if !self.translator.is_writing() && self.tools.take_untold() {
                 self.translator.spent_so_far(out);
                 out.push(Emitted::Activity(Activity::AwaitingToolResult));
@@ -195,7 +199,7 @@ impl StreamAgent {
         ended
     }
 
-    /// Questions that nobody will hear, because their turn is over.
+    /// Denies approval requests that belong to a turn that is over.
     pub(super) fn refuse_unheard(&mut self, nobody: &[Emitted]) {
         for emitted in nobody {
             if let Emitted::Ask(request) = emitted {
@@ -230,14 +234,14 @@ impl StreamAgent {
         id
     }
 
-    /// Where the totals of this process begin, before anything is added to them.
+    /// Asks for the totals of this process before the turn adds to them, to get the baseline.
     pub(super) fn ground_spending(&mut self) {
         self.spending.due = self.spending.is_limited && !self.translator.knows_totals();
         self.watch_spending(&[]);
     }
 
-    /// Behind every result of a tool the model is asked again: a good moment to look, one question
-    /// at a time.
+    /// Requests the totals after every tool result, because the next model request follows. Only
+    /// one request is outstanding at a time.
     fn watch_spending(&mut self, batch: &[Emitted]) {
         let is_result = |one: &Emitted| matches!(one, Emitted::Event(EventKind::ToolResult(_)));
         self.spending.due |= self.spending.is_limited && batch.iter().any(is_result);
@@ -261,6 +265,7 @@ impl StreamAgent {
             _ => Ended::failed(Failure::new(FailureKind::Agent, "")),
         };
         match ended.status {
+            // The translator only knows that the output ended; say how the program exited instead.
             Status::Failed(failure) if failure.kind == FailureKind::Agent => Ended {
                 status: Status::Failed(self.died("in the middle of the turn").await),
                 ..ended
@@ -281,7 +286,7 @@ impl StreamAgent {
         Ended::failed(self.died("before the turn").await)
     }
 
-    /// What is still to be written, as far as the program takes it.
+    /// Writes the queued lines, for as long as the program reads them.
     pub(super) async fn flush(&mut self) {
         if self.link.input.has_more() && !self.retired {
             let written = timeout(LAST_CHANCE, self.link.input.write_all()).await;
@@ -289,7 +294,7 @@ impl StreamAgent {
         }
     }
 
-    /// A tool that runs is ended by the program itself when it is interrupted.
+    /// Interrupts the running turn before closing, so that the program itself ends its tools.
     async fn interrupt_before_close(&mut self, grace: Duration) {
         if !self.link.is_open() || !self.in_turn {
             return;
@@ -309,7 +314,7 @@ impl StreamAgent {
                 }
             }
         };
-        // If it does not stop, the ladder that follows is for that.
+        // If the program does not stop in time, the termination that follows ends it.
         let _ = timeout(LAST_CHANCE.min(grace), stopped).await;
     }
 }

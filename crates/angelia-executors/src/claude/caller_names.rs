@@ -1,5 +1,5 @@
-//! What the caller's tools are called and look like on the program's side. Callers choose names and
-//! schemas freely; the program takes only some, and drops every tool for the sake of a bad one.
+//! Names and schemas of the caller's tools, as the program sees them. Callers choose names and
+//! schemas freely; the program accepts only some, and drops all tools if one of them is invalid.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,19 +11,19 @@ use serde::{
 use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest as _, Sha256};
 
-/// Every tool of the caller, in the program's rules.
+/// Matches every tool of the caller in the program's permission rules.
 pub(crate) const PREFIX: &str = "mcp__client";
 
-/// Of names as the model's API takes them, prefix included.
+/// The longest tool name that the model's API accepts, including the prefix.
 const LONGEST: usize = 64;
 
-/// How the model sees a caller's tool.
+/// Returns the name by which the model sees a caller's tool.
 pub(crate) fn native_name(name: &str) -> String {
     format!("{PREFIX}__{}", legal_name(name))
 }
 
-/// The name by which the program is told of a tool: the same where that can be, and otherwise
-/// always the same.
+/// Returns the name under which the tool is announced to the program: unchanged if valid, otherwise
+/// a deterministic replacement.
 pub(crate) fn legal_name(name: &str) -> Cow<'_, str> {
     const ROOM: usize = LONGEST - PREFIX.len() - 2;
     let is_legal = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
@@ -37,8 +37,8 @@ pub(crate) fn legal_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}_{mark}", legal.collect::<String>()))
 }
 
-/// A schema that says of itself that it is an object's. One that does already keeps its bytes: the
-/// order of its keys is part of what the model sees.
+/// Returns the schema with `"type": "object"`. A schema that already has it keeps its bytes,
+/// because the model sees the order of the keys.
 pub(crate) fn object_schema(schema: &RawValue) -> Cow<'_, RawValue> {
     let fields: Fields<'_> = serde_json::from_str(schema.get()).unwrap_or_default();
     let is_object =
@@ -48,12 +48,12 @@ pub(crate) fn object_schema(schema: &RawValue) -> Cow<'_, RawValue> {
     }
     match to_raw_value(&fields) {
         Ok(object) => Cow::Owned(object),
-        // Writing text into memory cannot fail.
+        // Serializing to memory cannot fail.
         Err(_) => Cow::Borrowed(schema),
     }
 }
 
-/// The fields of an object, in their order.
+/// The fields of a JSON object, in their order.
 #[derive(Default)]
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -79,7 +79,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// With the type of an object, whatever was there.
+/// Writes `"type": "object"` first and drops any other `type`.
 impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

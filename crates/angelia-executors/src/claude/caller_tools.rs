@@ -1,5 +1,5 @@
-//! The caller's tools: to the program we are an MCP server, and whoever asked for the turn runs the
-//! tool. A call waits, without a limit of the program's, until the answer comes.
+//! The caller's tools. We act as an MCP server of the program, and the caller of the turn runs the
+//! tool. A call waits until the caller sends the result; the program sets no time limit.
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
@@ -15,10 +15,10 @@ use super::{
     protocol::outgoing,
 };
 
-/// The name of the server that we are.
+/// The name of our MCP server.
 pub(crate) const SERVER: &str = "client";
 
-/// One JSON-RPC message of the program, as far as we look into it.
+/// The fields of a JSON-RPC message that we read.
 #[derive(Deserialize)]
 struct Rpc<'a> {
     #[serde(borrow, default)]
@@ -49,7 +49,7 @@ struct HelloParams<'a> {
     protocol_version: Cow<'a, str>,
 }
 
-/// A call that waits for its answer.
+/// A call that waits for its result.
 #[derive(Debug)]
 struct Waiting {
     tool: ToolId,
@@ -57,14 +57,14 @@ struct Waiting {
     rpc_id: RawJson,
 }
 
-/// The server's side of the conversation.
+/// The state of our MCP server.
 #[derive(Debug, Default)]
 pub(crate) struct CallerTools {
     tools: Vec<CallerTool>,
     waiting: VecDeque<Waiting>,
-    /// A call waits, and nobody has been told.
+    /// A call has started to wait and has not been reported to the turn.
     untold: bool,
-    /// Answers that came before the program asked for them: it asks one call after the other.
+    /// Results that arrived before the program made the call: it makes calls one after another.
     early: Vec<(ToolId, bool, Vec<Content>)>,
 }
 
@@ -73,7 +73,7 @@ impl CallerTools {
         Self { tools: tools.to_vec(), ..Self::default() }
     }
 
-    /// Has another call begun to wait for its result since the last time?
+    /// Reports whether a call has started to wait since the last time, and resets that.
     pub(crate) fn take_untold(&mut self) -> bool {
         std::mem::take(&mut self.untold) && !self.waiting.is_empty()
     }
@@ -82,7 +82,7 @@ impl CallerTools {
         self.tools.is_empty()
     }
 
-    /// To the caller its tools have the names it gave them.
+    /// Replaces the names of tool calls with the caller's own names.
     pub(crate) fn rename(&self, batch: &mut [Emitted]) {
         for emitted in batch {
             if let Emitted::Event(EventKind::ToolCall(call)) = emitted
@@ -94,7 +94,8 @@ impl CallerTools {
         }
     }
 
-    /// Answers one message of the program, or keeps the call until [`Self::answer`]; `None` then.
+    /// Handles one message of the program and returns the response. Returns `None` for a tool call,
+    /// which waits for [`Self::complete_call`].
     pub(crate) fn message(&mut self, request_id: &str, message: &RawJson) -> Option<Vec<u8>> {
         let Ok(rpc) = serde_json::from_str::<Rpc<'_>>(message.get()) else {
             return Some(outgoing::respond_error(request_id, "not a JSON-RPC message"));
@@ -116,7 +117,8 @@ impl CallerTools {
         })
     }
 
-    /// A caller's tool has answered. `None`: the program has not asked for it yet.
+    /// Returns the response to a call. If the program has not made the call yet, keeps the result
+    /// and returns `None`.
     pub(crate) fn answer(
         &mut self,
         tool: ToolId,
@@ -131,7 +133,7 @@ impl CallerTools {
         Some(respond(&waiting.request_id, &waiting.rpc_id, call_result(ok, &content)))
     }
 
-    /// Calls whose turn is over are nobody's any more.
+    /// Drops the calls and results of a turn that is over.
     pub(crate) fn forget_calls(&mut self) {
         self.waiting.clear();
         self.early.clear();
@@ -188,7 +190,7 @@ impl CallerTools {
         Ok(None)
     }
 
-    /// A cancelled call needs no answer.
+    /// Drops a cancelled call; it needs no response.
     fn notified(&mut self, method: &str, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         struct Cancelled<'a> {
@@ -295,7 +297,7 @@ mod tests {
         assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
         let list = parsed(tools.message("b", &raw(r#"{"id":1,"method":"tools/list"}"#)));
         assert_eq!(list["result"]["tools"][0]["name"], "lookup");
-        // Notifications are answered too, or the program waits.
+        // Notifications must be answered too, otherwise the program waits.
         let note = parsed(tools.message("c", &raw(r#"{"method":"notifications/initialized"}"#)));
         assert_eq!(note["result"], json!({}));
         let odd = parsed(tools.message("d", &raw(r#"{"id":9,"method":"resources/list"}"#)));

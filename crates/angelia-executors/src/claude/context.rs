@@ -1,5 +1,5 @@
-//! How full the model's context is: what the latest request of the main conversation read and
-//! wrote, within the window that the result names for its model.
+//! How full the model's context window is: the tokens that the latest request of the main
+//! conversation read and wrote, and the window size that the result reports for its model.
 
 use angelia_core::model::ContextWindow;
 
@@ -7,20 +7,20 @@ use super::protocol::incoming::ModelUsages;
 
 #[derive(Debug, Default)]
 pub(crate) struct Filling {
-    /// Of the latest request; a compaction says what it left.
+    /// The tokens of the latest request, or those that a compaction left.
     used: Option<u64>,
-    /// Who answered it, as the API names it.
+    /// The model that answered it, by the API's name.
     model: Option<Box<str>>,
 }
 
 impl Filling {
-    /// The model has been asked again: the request before no longer tells.
+    /// Records that a new request was made, which invalidates the previous count.
     pub(crate) fn asked(&mut self, model: Option<&str>) {
         self.used = None;
         self.model = model.map(Into::into);
     }
 
-    /// What its message counts until now.
+    /// Records the tokens that the message of the current request has counted so far.
     pub(crate) fn see(&mut self, tokens: u64) {
         self.used = Some(tokens);
     }
@@ -29,7 +29,8 @@ impl Filling {
         self.used = left;
     }
 
-    /// `chosen`: the model of the conversation, as the CLI names it.
+    /// Returns the usage and the window size. `chosen` is the model of the conversation, by the
+    /// CLI's name.
     pub(crate) fn within(
         &self,
         models: &ModelUsages,
@@ -41,8 +42,8 @@ impl Filling {
     }
 }
 
-/// The CLI's name of a model. It has more names than the API: `[1m]` is the same model to the API,
-/// with another window.
+/// Returns the CLI's name of a model. The CLI has more names than the API: `[1m]` is the same model
+/// to the API, with another window.
 fn name_of<'a>(
     models: &'a ModelUsages,
     model: Option<&str>,
@@ -51,7 +52,7 @@ fn name_of<'a>(
     fn plain(name: &str) -> &str {
         name.split_once('[').map_or(name, |(plain, _)| plain)
     }
-    // Where there is one alone, nobody else has been asked, whatever it is called.
+    // If there is only one model, it must be this one, whatever its name is.
     let could_be = |name: &&str| models.len() == 1 || model.map(plain) == Some(plain(name));
     let names: Vec<&str> = models.keys().map(String::as_str).filter(could_be).collect();
     match *names {
@@ -64,7 +65,7 @@ fn name_of<'a>(
 mod tests {
     use super::*;
 
-    /// Windows by the CLI's names.
+    /// Builds the models' usage with window sizes, by the CLI's names.
     fn models(windows: &[(&str, u64)]) -> ModelUsages {
         let one = |(name, window): &(&str, u64)| {
             let model = format!(r#"{{"contextWindow":{window}}}"#);
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(size(Some("other"), Some("big"), &two), None);
         let long = [("big[1m]", 1000), ("small", 200)];
         assert_eq!(size(Some("big"), Some("big[1m]"), &long), Some(1000));
-        // The model has been changed: the API does not tell these two apart, the choice does.
+        // The model was changed. The API does not distinguish these two; the chosen name does.
         let both = [("big", 200), ("big[1m]", 1000)];
         assert_eq!(size(Some("big"), Some("big"), &both), Some(200));
         assert_eq!(size(Some("big"), Some("big[1m]"), &both), Some(1000));

@@ -1,33 +1,33 @@
-//! Text that acts by itself, and how text from outside is kept from it.
+//! Keeps untrusted text from triggering slash commands and file mentions.
 //!
-//! In a user message the program reads a leading `/` as a command and `@path` as "put this file
-//! into the prompt". That is what the owner means at a terminal, and what nobody else may trigger.
+//! In a user message the program reads a leading `/` as a command and `@path` as a request to put
+//! that file into the prompt. The owner wants that at a terminal; nobody else may trigger it.
 //!
-//! Two ways to stop it, both pinned by tests on the real program:
+//! There are two countermeasures, both pinned by tests on the real program:
 //!
-//! - [`with_harmless_end`]: only the last block of a message is looked at, and an empty one is
-//!   taken out before the model sees it. So an empty block at the end leaves the words byte-exact.
-//! - [`neutral`]: a word joiner (U+2060, which has no width and is no white space) in front of
-//!   every `@` and `/` that could act. It does not depend on how blocks are handled, so it is
-//!   added where that is not known: for versions nobody has looked at, and for words that reach a
+//! - [`make_inert`]: the program examines only the last block of a message, and removes an empty
+//!   block before the model sees it. So an empty block at the end leaves the text byte-exact.
+//! - [`neutralize`]: a word joiner (U+2060, which has no width and is not white space) in front of
+//!   every `@` and `/` that could trigger something. It does not depend on how blocks are handled,
+//!   so it is used where that is unknown: for unverified versions, and for text that is added to a
 //!   running turn.
 
 use std::{borrow::Cow, sync::Arc};
 
 use angelia_core::model::Content;
 
-/// Has no width, is not white space, and may stand between any two characters.
+/// Has no width, is not white space, and is allowed between any two characters.
 const WORD_JOINER: char = '\u{2060}';
 
-/// How much is known about the program that will read the words.
+/// Whether it is known how the program handles commands and mentions in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// A version in which an empty last block is known to be enough.
+    /// An empty last block is known to be enough.
     Known,
     Unknown,
 }
 
-/// The content of a message that must not act, whatever it says.
+/// Returns the content changed such that it triggers nothing, whatever it says.
 pub(crate) fn with_harmless_end(content: &[Content], reader: Reader) -> Vec<Content> {
     let mut safe: Vec<Content> = content
         .iter()
@@ -47,12 +47,12 @@ pub(crate) fn with_harmless_end(content: &[Content], reader: Reader) -> Vec<Cont
     safe
 }
 
-/// Could it act? Says yes too often rather than too rarely.
+/// Reports whether text could trigger a command or a mention. Errs on the side of `true`.
 fn acts(text: &str) -> bool {
     text.contains('@') || text.trim_start().starts_with('/')
 }
 
-/// The same words to a reader's eye, with nothing in them that acts.
+/// Returns text that reads the same but triggers nothing.
 pub(crate) fn neutral(text: &str) -> Cow<'_, str> {
     if !acts(text) {
         return Cow::Borrowed(text);
@@ -76,8 +76,9 @@ pub(crate) fn neutral(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// After these an `@` is part of a word, as in a mail address. Everything else is suspect: white
-/// space of all scripts is known to set a mention free, and so is the ideographic full stop.
+/// Reports whether an `@` after this character is part of a word, as in a mail address. Any other
+/// character may start a mention: white space of all scripts does, and so does the ideographic full
+/// stop.
 fn keeps_an_at_quiet(before: char) -> bool {
     before.is_ascii_alphanumeric() || matches!(before, '.' | '_' | '-' | '+' | WORD_JOINER)
 }

@@ -1,4 +1,4 @@
-//! The executor of every program that speaks this protocol.
+//! The executor for every program that speaks the stream-json protocol.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -31,7 +31,7 @@ pub(crate) struct StreamExecutor {
     pool: Option<WarmPool<Started>>,
 }
 
-/// A program for a session, and how it came to be.
+/// A started program for a session, and how it was started.
 struct Opened {
     started: Started,
     resumed: bool,
@@ -64,6 +64,7 @@ impl Executor for StreamExecutor {
             let recipe = Recipe::new(&self.host, &self.program, opening.spec).await?;
             let opened = self.opened(&recipe, opening).await?;
             let mut agent = self.agent(&recipe, opened).await?;
+            // Only in agent mode can the program start our own programs, which read the binding.
             if recipe.spec.mode == Mode::Agent {
                 let mark = agent.link.child.mark();
                 agent.bound = Some(self.host.bind(mark, opening.session));
@@ -74,6 +75,7 @@ impl Executor for StreamExecutor {
 
     fn warm_up(&self, spec: &SessionSpec) {
         let Some(pool) = &self.pool else { return };
+        // A history must be imported before the start, so such a process cannot be shared.
         if spec.warm == 0 || !spec.history.is_empty() {
             return;
         }
@@ -86,7 +88,7 @@ impl Executor for StreamExecutor {
                     let shape = launch::shape(&recipe.spec, &recipe.installation.version);
                     pool.declare(&shape, spec.warm as usize, waiting(recipe));
                 }
-                Err(failure) => tracing::warn!(%failure, "nothing can be kept warm"),
+                Err(failure) => tracing::warn!(%failure, "cannot prepare warm processes"),
             }
         });
     }
@@ -130,7 +132,7 @@ impl Executor for StreamExecutor {
 }
 
 impl StreamExecutor {
-    /// With a pool, where the host wants one; that needs a runtime.
+    /// Creates the executor. If the host keeps warm processes, this needs a tokio runtime.
     pub(crate) fn new(host: Host, program: Arc<dyn Program>) -> Self {
         let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
         Self { host, program, pool }
@@ -142,7 +144,7 @@ impl StreamExecutor {
         Ok(self.program.transcripts(&environment))
     }
 
-    /// Does something to the program's own records, away from the runtime.
+    /// Runs a blocking operation on the program's own conversation files, off the runtime.
     async fn on_transcripts(
         &self,
         spec: &SessionSpec,
@@ -217,8 +219,9 @@ impl StreamExecutor {
         }
     }
 
-    /// A history from elsewhere: written as the program's own record and resumed; as plain text
-    /// where the program does not accept that.
+    /// Starts a conversation with a history that happened elsewhere. The history is written as the
+    /// program's own transcript and resumed; a program that does not accept the transcript gets the
+    /// history as plain text before the first message.
     async fn carried(&self, recipe: &Recipe) -> Result<Opened, Failure> {
         let id = self.host.clock.fresh_uuid();
         let (carried, at) = (recipe.clone(), self.host.clock.now());
@@ -243,7 +246,7 @@ impl StreamExecutor {
                 opened.first_words.push(notice(
                     "history_as_text",
                     format!(
-                        "this version of {} does not take a history; it was told as text",
+                        "this version of {} does not accept a history; it was sent as text",
                         self.program.title()
                     ),
                 ));
@@ -272,12 +275,13 @@ impl StreamExecutor {
                 }
             }
         }
-        // What it said about who pays was said to somebody else.
+        // Another translator may have read the handshake. Replay the `initialize` response, which
+        // names the billing lane.
         if let Some(greeting) = &started.greeting {
             let line = greeting.strip_suffix(b"\n").unwrap_or(greeting);
             parts.translator.line(line, &mut Vec::new());
         }
-        // In model mode the program's own switches are off, whatever version it is.
+        // In model mode commands and attachments are switched off, whatever the version.
         let known = recipe.installation.features.is_known() || spec.mode == Mode::Model;
         let reader = if known { Reader::Known } else { Reader::Unknown };
         Ok(StreamAgent {
@@ -317,7 +321,7 @@ fn notice(code: &str, text: String) -> Emitted {
 fn transcript_failure(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(
         FailureKind::Unavailable,
-        format!("the agent's record of the conversation cannot be {what}: {error}"),
+        format!("the agent's transcript of the conversation cannot be {what}: {error}"),
     )
-    .with_hint("check the permissions and the space of the agent's own folder")
+    .with_hint("check the permissions and the free space of the agent's own folder")
 }

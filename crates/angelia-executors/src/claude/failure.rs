@@ -1,8 +1,8 @@
-//! Why the CLI says a turn failed, in our words, with what a person can do about it.
+//! Classifies the failure of a turn that the CLI reports, and adds a hint for people.
 //!
-//! It says so in several places, none of which is always there: `error` of the message it puts in
-//! the model's place, the HTTP status, `api_error`, `terminal_reason`. The text is for people and
-//! changes from version to version, so it decides only where nothing else speaks.
+//! The CLI reports the cause in several places, none of which is always present: `error` of the
+//! synthetic message that replaces the model's, the HTTP status, `api_error`, `terminal_reason`.
+//! The text is for people and changes from version to version, so it is used only as a last resort.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -18,7 +18,7 @@ const CHECK_NETWORK: &str = "check the network, and *_PROXY and ANTHROPIC_BASE_U
 const PAY: &str = "add credit to the account, or use another profile";
 const REPHRASE: &str = "rephrase the request, or choose another `model:`";
 
-/// Everything a failed result and the lines before it say about the cause.
+/// Everything that a failed result and the lines before it report about the cause.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence<'a> {
     /// `error` of the synthetic message.
@@ -27,14 +27,14 @@ pub(crate) struct Evidence<'a> {
     pub(crate) api_error: Option<&'a str>,
     pub(crate) terminal_reason: Option<&'a str>,
     pub(crate) subtype: Option<&'a str>,
-    /// What it tells people.
+    /// The message of the CLI for people.
     pub(crate) text: Cow<'a, str>,
-    /// The model or a safeguard declined.
+    /// The model or a safeguard refused the request.
     pub(crate) refused: bool,
     pub(crate) uses_api_key: bool,
-    /// When the exhausted quota opens again.
+    /// When the exhausted quota resets.
     pub(crate) resets_at: Option<Timestamp>,
-    /// The latest time any line of this turn carried.
+    /// The latest timestamp of any line of this turn.
     pub(crate) at: Option<Timestamp>,
 }
 
@@ -54,7 +54,7 @@ impl Evidence<'_> {
     }
 
     fn message(&self) -> Cow<'_, str> {
-        // `/login` does not exist where the CLI is driven by a program; the hint says it right.
+        // `/login` does not exist when a program drives the CLI; our hint says how to log in.
         let text = match self.text.split_once(" · Please run /login") {
             Some((text, _)) => text.trim(),
             None => self.text.trim(),
@@ -125,13 +125,13 @@ impl Evidence<'_> {
         })
     }
 
-    /// No status: the request did not get as far as an answer, or not to a readable one.
+    /// Classifies errors without an HTTP status: there was no response, or no readable one.
     fn by_name(&self) -> Option<(FailureKind, Option<&'static str>)> {
         use FailureKind::{RateLimited, Unavailable};
         match (self.api_error, self.error) {
             (Some("usage_limit_reached"), _) => Some((RateLimited, None)),
             (Some("connection_failed"), _) => Some((Unavailable, Some(CHECK_NETWORK))),
-            // The one state without status that is not about the network.
+            // Overload (529) is the only case without a status that is not a network problem.
             (_, Some("server_error")) if self.text.contains("529") => {
                 Some((Unavailable, Some(TRY_AGAIN)))
             }

@@ -1,20 +1,20 @@
-//! How the program is started: a specification becomes arguments, variables and the first request.
-//! Pure; a table of snapshots shows every combination.
+//! Turns a specification into the program's arguments, variables and first request. Pure; a
+//! snapshot table shows every combination.
 //!
-//! The command line is short and holds no words of a conversation: prompts travel in `initialize`
-//! and on stdin, MCP servers (which may hold secrets) in a private file. The program's switches
+//! The command line is short and contains no text of a conversation: prompts travel in `initialize`
+//! and on stdin, MCP servers (which may contain secrets) in a private file. The program's switches
 //! that turn permission checks off are never used.
 //!
-//! What decides, by permission level and kind of tool (both modes of asking end in the engine):
+//! Who decides, by permission level and kind of tool ("asked" always ends in the engine):
 //!
 //! | | reads inside the folder | edits | commands, network, the rest |
 //! |---|---|---|---|
-//! | `ask` | the program allows | asked | asked; what the program knows to be harmless is allowed |
+//! | `ask` | the program allows | asked | asked, except what the program considers harmless |
 //! | `edit` | the program allows | allowed inside the folder, else asked | asked, likewise |
 //! | `unattended` | the program allows | allowed | allowed |
 //!
-//! `disallowed_tools` wins everywhere: it is given to the program (which would not ask about what
-//! it considers harmless) and checked again for everything that is asked.
+//! `disallowed_tools` wins everywhere: it is passed to the program (which does not ask about what
+//! it considers harmless) and checked again for every permission request.
 
 use std::{borrow::Cow, ffi::OsString, path::Path};
 
@@ -26,7 +26,7 @@ use uuid::Uuid;
 use super::{caller_names, caller_tools, protocol::outgoing::Initialize, version::Features};
 use crate::pool::VERSION;
 
-/// Which conversation of its own the program takes up.
+/// Which of its own conversations the program starts or resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversation<'a> {
     New(Uuid),
@@ -39,25 +39,26 @@ const BASE: &str = "-p --input-format stream-json --output-format stream-json --
 const STABLE_PROMPT: &str = "--exclude-dynamic-system-prompt-sections";
 const NO_READING: &str = r#"{"permissions":{"deny":["Read(//**)","Read"]}}"#;
 
-/// Set in model mode: text that names a file must not bring that file into the prompt.
+/// Set in model mode, so that text which mentions a file does not attach that file to the prompt.
 const NO_ATTACHMENTS: (&str, &str) = ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1");
 
-/// What a component of the fingerprint does not say about what precedes the conversation.
+/// Fingerprint components that do not change the prompt prefix before the conversation.
 const BEHIND_THE_PREFIX: [&str; 6] = [
     "history",
     "billing",
     "binary",
     "environment",
     "permissions",
-    // Known for certain only when a turn begins; the translator adds it.
+    // The actual model is known only when a turn begins; the translator adds it to the hash.
     "model",
 ];
 
-/// What a process of model mode learns only when it is taken.
+/// Fingerprint components that a process of model mode receives only with `initialize`, after it
+/// was taken from the pool.
 const LEARNED_LATE: [&str; 4] = ["system prompt", "caller's tools", "output schema", "billing"];
 
-/// The specification as far as this program can honour it: model mode has an empty folder and
-/// nothing of this machine in it.
+/// Returns the specification adjusted to the mode: model mode runs in an empty directory and
+/// without access to this machine.
 pub(crate) fn effective<'a>(spec: &'a SessionSpec, empty_folder: &Path) -> Cow<'a, SessionSpec> {
     match spec.mode {
         Mode::Agent => Cow::Borrowed(spec),
@@ -74,7 +75,7 @@ pub(crate) fn effective<'a>(spec: &'a SessionSpec, empty_folder: &Path) -> Cow<'
     }
 }
 
-/// The command line, without the program's own name.
+/// Returns the command line, without the program's own name.
 pub(crate) fn arguments(
     spec: &SessionSpec,
     features: &Features,
@@ -98,7 +99,7 @@ pub(crate) fn arguments(
         }
         Mode::Agent => {
             if !spec.trust {
-                // The project's hooks, MCP servers and instructions stay out; the user's own stay.
+                // Ignore the project's hooks, MCP servers and instructions; keep the user's own.
                 list.need("--setting-sources", ["user"])?;
             }
             if spec.stable_prompt && features.has(STABLE_PROMPT) {
@@ -126,7 +127,7 @@ pub(crate) fn arguments(
     Ok(list.list)
 }
 
-/// A value that cannot be taken for an option, whoever chose it.
+/// Rejects a value that the program could parse as an option.
 fn plain_value<'a>(key: &str, value: &'a str) -> Result<&'a str, Failure> {
     if value.starts_with('-') || value.contains(char::is_control) {
         let message = format!("`{key}: {value:?}` is not a name");
@@ -154,7 +155,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// For what a promise depends on: a program that lacks it is not started.
+    /// Adds an option that isolation or permissions depend on. Fails if the program lacks it.
     fn need<const N: usize>(&mut self, option: &str, values: [&str; N]) -> Result<(), Failure> {
         if !self.features.has(option) {
             let message =
@@ -168,15 +169,15 @@ impl Arguments<'_> {
     }
 }
 
-/// Patterns the program may decide by itself: whole tools, about which no rule says more. The rest
-/// is decided by us when it asks, because its matching differs from ours.
+/// Returns the rules that the program may apply itself: whole tools that no other rule restricts.
+/// We decide the rest when it asks, because its pattern matching differs from ours.
 fn allowed(spec: &SessionSpec) -> Vec<String> {
     let restricted = |tool: &str| {
         (spec.permissions.disallowed.iter())
             .map(ToolPattern::to_string)
             .any(|rule| tool_of(&rule).contains('*') || tool_of(&rule) == tool)
     };
-    // Whether to run a tool of the caller's is the caller's decision.
+    // The caller decides whether to run its own tools.
     let callers = (!spec.caller_tools.is_empty()).then(|| caller_names::PREFIX.to_owned());
     (spec.permissions.allowed.iter())
         .map(ToolPattern::to_string)
@@ -185,13 +186,14 @@ fn allowed(spec: &SessionSpec) -> Vec<String> {
         .collect()
 }
 
-/// All of them: what the program considers harmless it does not ask about. Its patterns for files
-/// are those of gitignore, so ours are translated.
+/// Returns all disallow rules, because the program does not ask about what it considers harmless.
+/// Its file patterns follow gitignore, so ours are translated.
 fn disallowed(spec: &SessionSpec) -> Vec<String> {
     const FILE_TOOLS: [&str; 7] =
         ["Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Glob", "Grep"];
     (spec.permissions.disallowed.iter())
         .map(ToolPattern::to_string)
+        // The program would parse such a rule as an option.
         .filter(|rule| !rule.starts_with('-'))
         .map(|rule| match rule.split_once('(') {
             Some((tool, subject)) if FILE_TOOLS.contains(&tool) => {
@@ -212,7 +214,7 @@ fn is_plain_name(rule: &str) -> bool {
         && (rule.chars()).all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '-')
 }
 
-/// Variables that the mode needs; they win over the profile's.
+/// Returns the variables that the mode needs; they override the profile's.
 pub(crate) fn variables(spec: &SessionSpec) -> &'static [(&'static str, &'static str)] {
     match spec.mode {
         Mode::Agent => &[],
@@ -220,12 +222,12 @@ pub(crate) fn variables(spec: &SessionSpec) -> &'static [(&'static str, &'static
     }
 }
 
-/// The first request: it fixes the prompt and the caller's tools for the process.
+/// Returns the `initialize` request, which fixes the prompt and the caller's tools for the process.
 pub(crate) fn initialize(spec: &SessionSpec) -> Initialize<'_> {
     let (replace, append) = match (spec.mode, &spec.system) {
         (Mode::Agent, SystemPrompt::Default) => (None, None),
         (Mode::Agent, SystemPrompt::Append(text)) => (None, Some(&**text)),
-        // Model mode has nobody's prompt but the caller's, and none if there is none.
+        // Model mode uses only the caller's prompt. An empty list drops the program's own.
         (Mode::Model, SystemPrompt::Default) => (Some(Vec::new()), None),
         (_, SystemPrompt::Replace(text) | SystemPrompt::Append(text)) => {
             (Some(vec![&**text]), None)
@@ -243,7 +245,7 @@ pub(crate) fn initialize(spec: &SessionSpec) -> Initialize<'_> {
     }
 }
 
-/// What two processes must share so that one can stand in for the other.
+/// Returns the fingerprint that two processes must share to be interchangeable in the pool.
 pub(crate) fn shape(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
     let whole = LaunchFingerprint::of(spec)
         .with(VERSION, [version.as_bytes()])
@@ -254,7 +256,7 @@ pub(crate) fn shape(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
     }
 }
 
-/// The hash of everything we control that precedes the conversation, but for the model.
+/// Returns the hash of everything we control that precedes the conversation, except the model.
 pub(crate) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
     LaunchFingerprint::of(spec)
         .without(&BEHIND_THE_PREFIX)

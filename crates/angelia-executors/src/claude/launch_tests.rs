@@ -1,4 +1,4 @@
-//! The table of command lines, and what the pieces of a launch promise.
+//! Tests of the launch: a snapshot table of command lines, and properties of each part.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -174,7 +174,7 @@ fn the_prefix_is_what_precedes_the_conversation() {
         (|spec| spec.warm = 7) as fn(&mut SessionSpec),
         |spec| spec.billing = angelia_core::model::Billing::Subscription,
         |spec| spec.env = BTreeMap::from([("A".into(), "b".into())]),
-        // The translator adds the one that answers, asked for or not.
+        // The translator adds the model that answers, whether it was configured or not.
         |spec| spec.model = Some("opus".into()),
     ] {
         assert_eq!(prefix(change), same);

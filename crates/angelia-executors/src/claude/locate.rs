@@ -1,4 +1,4 @@
-//! Where the program is, also behind the launcher that npm installs.
+//! The location of Claude Code, including the native program behind the npm launcher.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,8 @@ pub(crate) const PROGRAM: Program = Program {
     how_to_install: "install it (https://code.claude.com/docs) or set `binary` to its full path",
 };
 
-/// In the vendor's package for this platform, beside the other one or inside it.
+/// Returns candidate paths: the vendor's package for this platform, beside the main package or
+/// inside it.
 fn places() -> Vec<PathBuf> {
     let programs = platforms().into_iter().map(|platform| format!("claude-code-{platform}/claude"));
     let places = programs.flat_map(|program| {
@@ -22,7 +23,7 @@ fn places() -> Vec<PathBuf> {
     places.collect()
 }
 
-/// The endings of the vendor's platform packages that fit here.
+/// Returns the suffixes of the vendor's platform packages that fit this machine.
 fn platforms() -> Vec<String> {
     let processor = match std::env::consts::ARCH {
         "x86_64" => "x64",

@@ -1,18 +1,18 @@
 //! Claude Code, driven over its stream-json protocol: the vendor's own program, unmodified, with
 //! its own login.
 //!
-//! - `program`: what distinguishes the programs that speak this protocol.
-//! - `locate`, `version`, `probe`: where the program is, how old, logged in or not.
-//! - `launch`: a specification becomes arguments, variables and the first request. Pure.
-//! - `start`: from there to a running program that has answered.
-//! - `account`: who pays.
-//! - `transcript`: the program's own records, and histories carried in by them.
-//! - [`protocol`]: the spellings of both directions; [`translate`]: its lines as events. Pure.
-//! - `failure`, `permission`, `tool`, `usage`: parts of the translation.
+//! - `program`: the differences between the programs that speak this protocol.
+//! - `locate`, `version`, `probe`: the program's path, its version and its login.
+//! - `launch`: turns a specification into arguments, variables and the first request. Pure.
+//! - `start`: starts the program and waits for its first response.
+//! - `account`: the billing lane.
+//! - `transcript`: the program's own conversation files, and histories imported through them.
+//! - [`protocol`]: the wire types of both directions. [`translate`]: turns lines into events. Pure.
+//! - `context_window`, `failure`, `permission`, `tool`, `usage`: parts of the translation.
 //! - `agent`, `turn`: the running program and its turns.
-//! - `caller_tools`: the caller's tools, for which we are an MCP server.
-//! - `escape`: text from outside never acts.
-//! - `executor`: all of it behind the port.
+//! - `caller_tools`, `caller_tool_names`: the caller's tools, which we serve as an MCP server.
+//! - `escape`: keeps untrusted text from triggering commands and file mentions.
+//! - `executor`: the implementation of the `Executor` port.
 
 mod account;
 mod agent;
@@ -65,7 +65,7 @@ pub const REGISTRATION: Registration = Registration {
     },
 };
 
-/// The vendor's program.
+/// Claude Code itself, as opposed to other programs that speak its protocol.
 #[derive(Debug, Default)]
 struct Claude {
     prober: Prober,

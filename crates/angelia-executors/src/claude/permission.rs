@@ -1,7 +1,7 @@
-//! Permission requests: what people are asked, and what the CLI is told.
+//! Permission requests of the CLI: turns them into approvals, and decisions into responses.
 //!
-//! The original input and the CLI's own suggestions are kept until the answer, because an allow
-//! must carry the input back and a session-wide one the rules to add.
+//! The original input and the CLI's own suggestions are kept until the decision, because an allow
+//! must carry the input back and a session-wide allow must carry the rules to add.
 
 use std::{collections::HashMap, fmt::Write as _, path::Path, sync::Arc};
 
@@ -21,13 +21,13 @@ use super::{
 };
 use crate::prose::cut;
 
-/// The input of a tool we do not know is shown up to here.
+/// How many characters of an unknown tool's input are shown.
 const INPUT: usize = 2000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pending(HashMap<Arc<str>, Asked>);
 
-/// What was asked under one key.
+/// A permission request that waits for a decision.
 #[derive(Debug)]
 struct Asked {
     tool: Box<str>,
@@ -36,7 +36,8 @@ struct Asked {
 }
 
 impl Pending {
-    /// Keeps the request and makes of it what a person can decide.
+    /// Keeps the request and returns the approval for people to decide. `None` if the request names
+    /// no tool.
     pub(crate) fn ask(
         &mut self,
         key: &str,
@@ -59,7 +60,7 @@ impl Pending {
         Some(approval)
     }
 
-    /// The CLI takes the question back; no answer is due any more.
+    /// Drops a request that the CLI has withdrawn; it must not be answered any more.
     pub(crate) fn withdraw(&mut self, key: &str) -> Option<Arc<str>> {
         self.0.remove_entry(key).map(|(key, _)| key)
     }
@@ -72,7 +73,7 @@ impl Pending {
         self.0.clear();
     }
 
-    /// The line that tells the CLI the decision; `None` if it does not wait for one.
+    /// Returns the line that sends the decision to the CLI; `None` if the request is not pending.
     pub(crate) fn answer(&mut self, key: &str, decision: &Decision) -> Option<Vec<u8>> {
         let asked = self.0.remove(key)?;
         let note = decision.note.as_deref();
@@ -92,7 +93,7 @@ impl Pending {
 }
 
 impl Asked {
-    /// The input to run with: the original, and the answers where questions were asked.
+    /// Returns the tool input to run with: the original, plus the answers to questions.
     fn answered(&self, decision: &Decision) -> RawJson {
         if decision.answers.is_empty() {
             return Arc::clone(&self.input);
@@ -108,9 +109,9 @@ impl Asked {
         serde_json::value::to_raw_value(&input).map_or_else(|_| Arc::clone(&self.input), Into::into)
     }
 
-    /// What the CLI suggests to remember, but only until this process ends: its own destination
-    /// would write into the project's settings. Changes of mode are left out: "this and the like"
-    /// must not become "every edit", past the profile's own rules.
+    /// Returns the rules that the CLI suggests to add, limited to this process: its own destination
+    /// would write into the project's settings. Changes of the permission mode are left out: "allow
+    /// this and similar calls" must not become "allow every edit" against the profile's rules.
     fn session_rules(&self) -> Value {
         let suggested = self.suggestions.as_ref();
         let suggested: Vec<Map<String, Value>> =
@@ -134,11 +135,11 @@ impl Asked {
         updates.into()
     }
 
-    /// This tool with exactly this subject, in the CLI's notation.
+    /// Returns a rule for this tool with exactly this subject, in the CLI's notation.
     fn exact_rule(&self) -> Value {
         let input = Input::parse(&self.input);
         let path = |tool: &str| match input.path() {
-            // One slash would mean "from the settings' folder".
+            // In the CLI's rules `//` is the root; one slash means the settings' folder.
             Some(path) if path.starts_with('/') => {
                 json!({"toolName": tool, "ruleContent": format!("/{path}")})
             }
@@ -146,7 +147,7 @@ impl Asked {
             None => json!({"toolName": tool}),
         };
         match (tool::class(&self.tool), input.command(), input.url()) {
-            // Rules about edits are written for `Edit` and hold for all tools that edit.
+            // Rules for `Edit` apply to every tool that edits.
             (ToolClass::Edit, ..) => path("Edit"),
             (ToolClass::Read, ..) => path("Read"),
             (ToolClass::Execute, Some(command), _) => {
@@ -231,7 +232,7 @@ fn detail(tool: &str, input: &Input<'_>, request: &Request<'_>, cwd: &Path) -> S
     if request.agent_id.0.is_some() {
         line("", "by a sub-agent");
     }
-    // Of a tool we do not know, people see all it was given.
+    // For an unknown tool, show its whole input.
     if input.command().is_none() && input.path().is_none() && input.plan().is_none() {
         let given = request.input.map_or("nothing", RawValue::get);
         line(tool, &format!(": {}", cut(given, INPUT)));
@@ -281,7 +282,7 @@ fn questions(input: &RawValue) -> Option<Vec<Question>> {
     (!questions.is_empty()).then_some(questions)
 }
 
-/// The questions with their options, for those who only see text.
+/// Formats the questions with their options as text.
 fn spell(questions: &[Question]) -> String {
     let mut text = String::new();
     for question in questions {

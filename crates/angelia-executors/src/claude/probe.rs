@@ -1,5 +1,5 @@
-//! Installed? Which version? Logged in? Asked of the program itself, and remembered until its file
-//! changes, so that a turn never waits for it.
+//! Asks the program for its version, its options and its login. Version and options are cached
+//! until the program's file changes, so that a turn does not wait for them.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) const HOW_TO_LOG_IN: &str = "run `claude` once in a terminal and log in";
 
-/// Asks once per file.
+/// Probes each program file once.
 #[derive(Debug, Default)]
 pub(crate) struct Prober {
     known: OncePerFile<Installation>,
@@ -43,7 +43,7 @@ impl Prober {
         self.known.get(&path, ask(host, &path, environment)).await
     }
 
-    /// For `doctor`, and for choosing an executor.
+    /// Returns the state of the installation, for `doctor` and for choosing an executor.
     pub(crate) async fn health(&self, host: &Host, spec: &SessionSpec) -> Health {
         let (installation, login) = tokio::join!(self.installation(host, spec), login(host, spec));
         match installation {
@@ -81,7 +81,7 @@ async fn ask(
             .with_hint("update it: `claude update`, or with the package manager it came from"));
     }
     if said.is_empty() {
-        let message = format!("{} does not say its version", path.display());
+        let message = format!("{} printed no version", path.display());
         return Err(
             Failure::new(FailureKind::Unavailable, message).with_hint(PROGRAM.how_to_install)
         );
@@ -99,7 +99,7 @@ async fn ask(
     })
 }
 
-/// What `auth status` prints; there are more fields, and older programs have fewer.
+/// The output of `auth status`; there are more fields, and older programs have fewer.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AuthStatus {
@@ -118,7 +118,7 @@ async fn login(host: &Host, spec: &SessionSpec) -> Login {
     let Ok(finished) = asked.await else {
         return Login::Unknown;
     };
-    // It exits with 1 when nobody is logged in; what it prints says more than that.
+    // It exits with 1 when nobody is logged in, so read its output and not its exit code.
     match serde_json::from_slice::<AuthStatus>(&finished.stdout) {
         Ok(status) if status.logged_in => Login::In {
             lane: status.auth_method.as_deref().and_then(account::lane_of_method).map(Into::into),
@@ -146,7 +146,7 @@ pub(crate) async fn run(
         .await
         .map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
     if finished.timed_out {
-        let said = format!("`{} {}` does not end", path.display(), args.join(" "));
+        let said = format!("`{} {}` did not finish in time", path.display(), args.join(" "));
         return Err(Failure::new(FailureKind::Unavailable, said)
             .with_hint("run it by hand to see what it waits for"));
     }

@@ -1,5 +1,5 @@
-//! What distinguishes the programs that speak this protocol from each other: where they are, how
-//! they are called, where they keep their conversations. Everything else is shared.
+//! The differences between the programs that speak the stream-json protocol: where they are, how
+//! they are started, where they keep their conversations. Everything else is shared.
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::Path, path::PathBuf, sync::Arc};
 
@@ -11,7 +11,7 @@ use angelia_core::{
 use super::{launch::Conversation, transcript::Transcripts, version::Features};
 use crate::host::Host;
 
-/// A program that can be started.
+/// An installed program that can be started.
 #[derive(Clone, Debug)]
 pub(crate) struct Installation {
     pub(crate) path: PathBuf,
@@ -20,15 +20,16 @@ pub(crate) struct Installation {
 }
 
 pub(crate) trait Program: Send + Sync + fmt::Debug + 'static {
-    /// The word used in configuration, URLs and records.
+    /// Returns the executor's name in configuration, URLs and records.
     fn name(&self) -> &'static str;
 
-    /// What people call it, for messages.
+    /// Returns the product name, for messages.
     fn title(&self) -> &'static str;
 
     fn capabilities(&self) -> Capabilities;
 
-    /// Asked before every start, so it must be cheap when nothing has changed.
+    /// Returns the installed program. Called before every start, so it must be cheap when nothing
+    /// has changed.
     fn installation<'a>(
         &'a self,
         host: &'a Host,
@@ -45,6 +46,6 @@ pub(crate) trait Program: Send + Sync + fmt::Debug + 'static {
         mcp_config: Option<&Path>,
     ) -> Result<Vec<OsString>, Failure>;
 
-    /// Where its conversations are, if they are files we can find.
+    /// Returns the program's transcripts, if they are files that we can access.
     fn transcripts(&self, environment: &BTreeMap<OsString, OsString>) -> Option<Transcripts>;
 }

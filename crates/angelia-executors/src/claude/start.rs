@@ -1,4 +1,4 @@
-//! From a specification to a running program that has answered its first request.
+//! Starts the program for a specification and waits for the response to its first request.
 
 use std::{
     fs, io,
@@ -33,18 +33,18 @@ use crate::{
     process::{Launch, Mark, spawn},
 };
 
-/// A program that has not answered by then never will.
+/// How long a program may take to answer its first request. After that it is stuck.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
-/// For those that end before they were used.
+/// The grace period for closing a process that had no turn.
 const UNUSED_GRACE: Duration = Duration::from_secs(2);
 
 const FIRST_REQUEST: &str = "angelia-first";
 
-/// Why a program is not running.
+/// Why a program could not be started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
-    /// It does not know the conversation it was to take up.
+    /// The program does not have the conversation that it should resume.
     ConversationLost,
     Failed(Failure),
 }
@@ -55,11 +55,11 @@ impl From<Failure> for NotStarted {
     }
 }
 
-/// A running program that has not had a turn.
+/// A running program that has not had a turn yet.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) link: Link,
-    /// Its answer to `initialize`, as it came; `None`: it has not been initialised.
+    /// The raw response to `initialize`; `None` if the program has not been initialised.
     pub(crate) greeting: Option<Vec<u8>>,
 }
 
@@ -73,13 +73,13 @@ impl Warm for Started {
     }
 }
 
-/// Everything a start needs; kept by the pool to start more of the same.
+/// Everything needed to start the program. The pool keeps it to start more processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) host: Host,
     pub(crate) program: Arc<dyn Program>,
     pub(crate) installation: Arc<Installation>,
-    /// As the program can honour it: [`launch::effective`].
+    /// Adjusted to the mode by [`launch::effective_spec`].
     pub(crate) spec: Arc<SessionSpec>,
 }
 
@@ -99,7 +99,7 @@ impl Recipe {
         })
     }
 
-    /// Starts the program and has it initialised.
+    /// Starts the program and initialises it.
     pub(crate) async fn start(
         &self,
         conversation: Conversation<'_>,
@@ -109,7 +109,7 @@ impl Recipe {
         Ok(started)
     }
 
-    /// Starts one to wait in the pool: as far along as it can be without knowing its turn.
+    /// Starts a process for the pool and prepares it as far as possible without knowing its turn.
     pub(crate) async fn start_waiting(&self) -> Result<Started, Failure> {
         let conversation = Conversation::New(self.host.clock.fresh_uuid());
         let started = match self.spec.mode {
@@ -124,14 +124,16 @@ impl Recipe {
         })
     }
 
-    /// Its prompt and tools are fixed by `initialize`, which therefore waits for the turn.
+    /// Starts a program without `initialize`, which fixes prompt and tools and so must wait for the
+    /// turn. The `mcp_status` request only waits until the program is ready.
     async fn start_lean(&self, conversation: Conversation<'_>) -> Result<Started, NotStarted> {
         let (mut started, _mcp) = self.spawn(conversation).await?;
         started.request(&Request::McpStatus, &mut self.parts()).await?;
         Ok(started)
     }
 
-    /// The file of MCP servers lives until the program has answered: by then it has read it.
+    /// Spawns the program. The returned file of MCP servers must be kept until the program has
+    /// answered a request; by then it has read the file.
     async fn spawn(
         &self,
         conversation: Conversation<'_>,
@@ -177,9 +179,9 @@ impl Recipe {
         let folder = self.host.work_dir.display();
         Failure::new(
             FailureKind::Unavailable,
-            format!("the folder {folder} cannot be made: {error}"),
+            format!("the folder {folder} cannot be created: {error}"),
         )
-        .with_hint("check its permissions and the space on the disk")
+        .with_hint("check its permissions and the free space on the disk")
     }
 
     fn mcp_config(&self, mark: &Mark) -> Result<Option<PrivateFile>, Failure> {
@@ -221,7 +223,8 @@ impl Recipe {
     }
 }
 
-/// The mark goes into a server's own environment: programs may give theirs only a minimal one.
+/// Adds the mark to a server's own environment, because programs may give an MCP server only a
+/// minimal environment.
 fn marked(name: &str, server: &RawJson, mark: &Mark) -> Result<Value, Failure> {
     let invalid = || {
         let message = format!("`mcp_servers: {name}` is not a table of settings");
@@ -242,7 +245,7 @@ fn marked(name: &str, server: &RawJson, mark: &Mark) -> Result<Value, Failure> {
     Ok(server.into())
 }
 
-/// A file only we and the program can read; removed when dropped.
+/// A file that only our user can read; removed when dropped.
 #[derive(Debug)]
 struct PrivateFile(PathBuf);
 
@@ -258,12 +261,12 @@ impl PrivateFile {
 
 impl Drop for PrivateFile {
     fn drop(&mut self) {
-        // If it cannot be removed it is still readable by nobody else.
+        // If the removal fails, the file is still readable only by our user.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// What is needed to talk to a program before its first turn.
+/// The state needed to talk to a program before its first turn.
 pub(crate) struct Handshake<'a> {
     pub(crate) title: &'a str,
     pub(crate) redactor: &'a Redactor,
@@ -272,7 +275,8 @@ pub(crate) struct Handshake<'a> {
 }
 
 impl Started {
-    /// Fixes prompt and tools, and looks at who pays before anything can be spent.
+    /// Sends `initialize`, which fixes prompt and tools, and checks the billing lane before
+    /// anything can be spent.
     pub(crate) async fn initialize(
         &mut self,
         spec: &SessionSpec,
@@ -290,7 +294,7 @@ impl Started {
         Ok(())
     }
 
-    /// Sends one request and waits for its answer, which comes with the line it came in.
+    /// Sends one request and waits for its response. Returns the raw line and its payload.
     async fn request(
         &mut self,
         request: &Request<'_>,
@@ -310,6 +314,7 @@ impl Started {
         &mut self,
         parts: &mut Handshake<'_>,
     ) -> Result<(Vec<u8>, Option<RawJson>), NotStarted> {
+        // Events before the first turn belong to no turn and are discarded.
         let mut nobody = Vec::new();
         loop {
             while let Some(frame) = self.link.output.framer.next() {
@@ -358,7 +363,7 @@ impl Started {
     }
 }
 
-/// Answers what the program asks besides approvals. `None`: the answer comes later.
+/// Answers a control request that is not an approval. Returns `None` if the answer comes later.
 pub(crate) fn answer_ask(asked: &ControlAsk, tools: &mut CallerTools) -> Option<Vec<u8>> {
     let id = &asked.request_id;
     match &asked.ask {
@@ -375,7 +380,7 @@ pub(crate) fn answer_ask(asked: &ControlAsk, tools: &mut CallerTools) -> Option<
     }
 }
 
-/// The empty folder of model mode.
+/// Returns the empty working directory of model mode.
 pub(crate) fn empty_folder(work_dir: &Path) -> PathBuf {
     work_dir.join("model")
 }

@@ -1,4 +1,4 @@
-//! The CLI's tools by name: what each does to the machine, and how to say it in one line.
+//! The CLI's tools by name: their class, and one-line titles for their calls.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 use super::protocol::incoming::{Soft, Text};
 use crate::prose::first_line;
 
-/// Questions to a person, rather than a tool.
+/// The tool that asks the user questions.
 pub(crate) const ASK_USER_QUESTION: &str = "AskUserQuestion";
 
-/// Tools that are not in the table, MCP's among them, are `Other`: we do not know what they do.
-/// Reading the web tells others what is asked, so it does not count as reading.
+/// Tools that are not in the table, including those of MCP servers, are `Other`: we do not know
+/// what they do. Reading the web sends data to others, so it does not count as reading.
 const CLASSES: &[(&str, ToolClass)] = &[
     ("Read", ToolClass::Read),
     ("Glob", ToolClass::Read),
@@ -38,7 +38,7 @@ pub(crate) fn class(name: &str) -> ToolClass {
     (CLASSES.iter().find(|(known, _)| *known == name)).map_or(ToolClass::Other, |(_, class)| *class)
 }
 
-/// The fields of any tool's input that say what it is about.
+/// The fields of a tool's input that describe the call.
 #[derive(Default, Deserialize)]
 pub(crate) struct Input<'a> {
     #[serde(borrow, default)]
@@ -100,7 +100,7 @@ impl<'a> Input<'a> {
         self.plan.as_str()
     }
 
-    /// What patterns are matched against: the command, the path, the address.
+    /// Returns the string that permission patterns are matched against: command, path or URL.
     pub(crate) fn pattern_subject(&self, name: &str) -> Option<&str> {
         match name {
             "Bash" | "PowerShell" | "Monitor" => self.command(),
@@ -115,7 +115,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// One line for people; never empty.
+    /// Returns a one-line title for people; never empty.
     pub(crate) fn title(&self, name: &str) -> Arc<str> {
         let pattern_first = matches!(name, "Glob" | "Grep");
         let about = [
@@ -131,14 +131,14 @@ impl<'a> Input<'a> {
         ];
         let line = about.into_iter().flatten().find_map(first_line);
         match line {
-            // A command speaks for itself; everything else needs its verb.
+            // A command needs no tool name in front; everything else does.
             Some(line) if self.command.0.is_some() => line.into(),
             Some(line) => format!("{} {line}", spoken(name)).into(),
             None => spoken(name).into(),
         }
     }
 
-    /// Lines added and removed, where the input is an edit.
+    /// Returns the numbers of added and removed lines, if the input is an edit.
     pub(crate) fn line_counts(&self) -> Option<(usize, usize)> {
         let whole = self.content.as_str().or(self.new_source.as_str());
         if let Some(edits) = &self.edits.0 {
@@ -153,7 +153,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// `mcp__docs__search` is how the CLI spells "search of docs".
+/// Returns the name for people: `mcp__docs__search` becomes `docs: search`.
 fn spoken(name: &str) -> Cow<'_, str> {
     let mcp = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
     match mcp {
@@ -163,7 +163,7 @@ fn spoken(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is left of both texts without the lines they begin and end with alike.
+/// Returns the numbers of added and removed lines, ignoring common lines at start and end.
 fn changed_lines(old: &str, new: &str) -> (usize, usize) {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let same = |(a, b): &(&&str, &&str)| a == b;

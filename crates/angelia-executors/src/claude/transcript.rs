@@ -1,9 +1,9 @@
-//! The program's own record of a conversation: one file of JSON lines per conversation, in a folder
-//! named after the working directory. Its format is the program's own and has no version; this is
-//! the one place that knows it, and tests on the real program pin it.
+//! The program's own transcript of a conversation: one JSONL file per conversation, in a directory
+//! named after the working directory. The format belongs to the program and has no version; only
+//! this file knows it, and tests on the real program pin it.
 //!
-//! A history that happened elsewhere is carried in by writing such a file and resuming it: on
-//! stdin nobody can say what the assistant has said.
+//! A history that happened elsewhere is imported by writing such a file and resuming it, because
+//! assistant messages cannot be sent on stdin.
 
 use std::{
     collections::BTreeMap,
@@ -23,17 +23,17 @@ use uuid::Uuid;
 
 use super::{caller_names, protocol::outgoing};
 
-/// How much later than it says something a running program writes it down.
+/// How long a running program may take to write a message that it has already printed.
 const LATE_ROWS: Duration = Duration::from_secs(1);
 
-/// Where the program keeps its conversations.
+/// The directory in which the program keeps its conversations.
 #[derive(Clone, Debug)]
 pub(crate) struct Transcripts {
     config: PathBuf,
 }
 
 impl Transcripts {
-    /// As the program itself would decide it from its environment.
+    /// Derives the directory from the environment, as the program itself does.
     pub(crate) fn of(environment: &BTreeMap<OsString, OsString>) -> Self {
         let named = |name: &str| {
             environment.get(OsStr::new(name)).filter(|value| !value.is_empty()).map(PathBuf::from)
@@ -43,8 +43,8 @@ impl Transcripts {
         Self { config }
     }
 
-    /// The file of a conversation that exists. Looked for everywhere, because the folder's name is
-    /// the program's business; the expected one first.
+    /// Returns the file of an existing conversation. Tries the expected directory first, then all
+    /// others, because the program may change how it names them.
     pub(crate) fn find(&self, id: &str, cwd: &Path) -> Option<PathBuf> {
         if !is_safe(id) {
             return None;
@@ -68,7 +68,7 @@ impl Transcripts {
         write_new(&folder.join(format!("{}.jsonl", carried.id)), &carried.lines())
     }
 
-    /// Copies a conversation as it stands now under a new name.
+    /// Copies the present state of a conversation to a new id.
     pub(crate) fn copy(&self, id: &str, cwd: &Path, into: Uuid) -> io::Result<()> {
         let (path, rows) = self.settled(id, cwd)?;
         let named = |id: &str| format!("\"sessionId\":\"{id}\"");
@@ -76,7 +76,7 @@ impl Transcripts {
         write_new(&path.with_file_name(format!("{into}.jsonl")), rows.as_bytes())
     }
 
-    /// Removes a conversation with what the program keeps beside it.
+    /// Removes a conversation and the files that the program keeps beside it.
     pub(crate) fn remove(&self, id: &str, cwd: &Path) -> io::Result<()> {
         if !is_safe(id) {
             return Ok(());
@@ -91,8 +91,8 @@ impl Transcripts {
         Ok(())
     }
 
-    /// The rows of a conversation, once the last answer is among them: a running program writes
-    /// them a moment after it has said them.
+    /// Returns the rows of a conversation once they end with an answer. A running program writes
+    /// rows a moment after it has printed them, so this waits for up to [`MAX_WRITE_LAG`].
     fn settled(&self, id: &str, cwd: &Path) -> io::Result<(PathBuf, String)> {
         let give_up = Instant::now() + LATE_ROWS;
         loop {
@@ -114,7 +114,7 @@ impl Transcripts {
     }
 
     fn folder(&self, cwd: &Path) -> PathBuf {
-        // The program sees its directory with links resolved.
+        // The program resolves symbolic links in its working directory.
         let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let name: String = cwd
             .to_string_lossy()
@@ -128,7 +128,7 @@ impl Transcripts {
     }
 }
 
-/// The last row may just be in the making.
+/// Reads the file without a last row that is not completely written.
 fn whole_rows(path: &Path) -> io::Result<String> {
     let mut rows = fs::read_to_string(path)?;
     rows.truncate(rows.rfind('\n').map_or(0, |end| end + 1));
@@ -154,7 +154,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-/// An id is part of a path: it must not lead anywhere.
+/// Reports whether an id is safe as part of a path.
 fn is_safe(id: &str) -> bool {
     !id.is_empty() && (id.chars()).all(|char| char.is_ascii_alphanumeric() || char == '-')
 }
@@ -171,13 +171,14 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A history to be carried into a new conversation.
+/// A history to import into a new conversation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carried<'a> {
     pub(crate) id: Uuid,
     pub(crate) cwd: &'a Path,
     pub(crate) version: &'a str,
-    /// Thinking survives only under the model that will go on.
+    /// The model that will continue. The program keeps thinking blocks only if the transcript names
+    /// this model.
     pub(crate) model: Option<&'a str>,
     pub(crate) history: &'a [Message],
     pub(crate) at: Timestamp,
@@ -188,7 +189,7 @@ impl Carried<'_> {
         let mut lines = Vec::new();
         let mut parent: Option<Uuid> = None;
         for (place, message) in self.history.iter().enumerate() {
-            // Derived, so that the same history gives the same file.
+            // Derive the uuid from the id, so that the same history gives the same file.
             let uuid = Uuid::from_u128(self.id.as_u128() ^ (place as u128 + 1));
             let row = json!({
                 "parentUuid": parent,
@@ -216,7 +217,7 @@ impl Carried<'_> {
             Role::Assistant => {
                 let calls = (message.parts.iter()).any(|part| matches!(part, Part::ToolUse { .. }));
                 json!({
-                    // Messages of one id are taken for pieces of one answer.
+                    // Each message needs its own id: the program merges messages with the same id.
                     "id": format!("msg_{}_{place}", self.id.simple()),
                     "type": "message",
                     "role": "assistant",
@@ -231,7 +232,7 @@ impl Carried<'_> {
     }
 }
 
-/// A history for a program that does not take one: told, not lived.
+/// Returns the history as plain text, for a program that does not accept a transcript.
 pub(crate) fn as_text(history: &[Message]) -> String {
     let mut text = String::from("What was said before, in another conversation:\n");
     for message in history {

@@ -1,14 +1,14 @@
-//! One turn: a message with a fresh uuid, and everything until its result. The loop reads, writes and
-//! listens at once; one read of the program's output becomes one batch of events, except that the
-//! first words of a turn wait for nothing.
+//! The event loop of one turn: sends a message with a fresh uuid and runs until its result. The
+//! loop reads, writes and takes controls concurrently. One read of the program's output becomes one
+//! batch of events, except that the first delta of a turn is sent at once.
 //!
 //! ```text
 //!              message ─►  running ─► result ─► Ended
 //!                            │  ▲
-//!        cancel: interrupt ──┤  └── decisions, tools' results, words for the running turn
+//!        cancel: interrupt ──┤  └── decisions, tool results, steering messages
 //!                            │
-//!        answer is there, work goes on: background ── cancel ─► tasks stopped, Ended
-//!        no end 5 s after the interrupt, end of output ───────► Ended, and never used again
+//!        answered, tasks still run: background ── cancel ─► tasks stopped, Ended
+//!        no end 5 s after the interrupt, or end of output ─► Ended, and the agent is retired
 //! ```
 
 use std::time::Duration;
@@ -32,10 +32,11 @@ use crate::{
     turn_clocks::{Due, STOP_LIMIT, TurnClocks, interrupted},
 };
 
-/// One that arrives before the program has taken the message up finds nothing to interrupt.
+/// How often to repeat an interrupt: one that arrives before the program has started on the message
+/// has no effect.
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(1);
 
-/// What happens next in a turn.
+/// One iteration of the event loop.
 enum Step {
     Read,
     OutputEnded,
@@ -74,7 +75,7 @@ impl StreamAgent {
         loop {
             let Link { input, output, .. } = &mut self.link;
             let has_more = input.has_more();
-            // Reading comes last, so that a flood of output cannot drown the rest.
+            // Reading comes last, so that a flood of output cannot starve the other branches.
             let step = tokio::select! {
                 biased;
                 () = &mut cancelled, if !asked_to_stop => Step::Cancelled,
@@ -92,8 +93,8 @@ impl StreamAgent {
                         ended = self.translate_until(&mut batch, ends_with_words);
                         has_spoken = ends_with_words(&batch);
                         if has_spoken {
-                            // They are on their way before the rest of what was read is looked at,
-                            // and whoever waits for them gets the processor, if this is the one.
+                            // Send the first delta before translating the rest, and yield: on a
+                            // single processor the receiver should run now.
                             io.events.send(std::mem::take(&mut batch)).await;
                             yield_now().await;
                             std::thread::yield_now();
@@ -141,7 +142,8 @@ impl StreamAgent {
         }
     }
 
-    /// A limit says when it ends; how long that is from now, only a clock knows.
+    /// Sets `retry_after` of a rate limit. The translator knows when the limit resets, but has no
+    /// clock.
     fn with_wait(&self, mut ended: Ended) -> Ended {
         if let Status::Failed(failure) = &mut ended.status
             && failure.kind == FailureKind::RateLimited
@@ -166,7 +168,8 @@ impl StreamAgent {
         match clocks.due() {
             Some(Due::GiveUp) => {
                 self.retired = true;
-                // What it has begun to say and do is closed, and that is all that is known of it.
+                // Close open blocks and tool calls. The returned end is not used: the turn ends as
+                // interrupted.
                 let _not_its_end = self.translator.end_of_output(batch);
                 return Some(interrupted("interrupted; the agent did not react and is ended"));
             }
@@ -179,7 +182,7 @@ impl StreamAgent {
         None
     }
 
-    /// Ends the turn with the answer it has, and what it left running.
+    /// Stops the background tasks and ends the turn with the answer it already has.
     fn stop_background(&mut self, batch: &mut Vec<Emitted>) -> Ended {
         let running: Vec<String> = (self.translator.running_tasks()).map(str::to_owned).collect();
         for task in &running {
@@ -189,8 +192,9 @@ impl StreamAgent {
         self.translator.end_background(batch)
     }
 
-    /// Deals with what was said since the last turn, and waits until nothing else is running: a
-    /// message written meanwhile would be folded into that. `false`: the program has gone.
+    /// Discards output since the last turn and waits until the program runs no turn of its own: a
+    /// message written during such a turn would be folded into it. Returns `false` if the program
+    /// has exited.
     async fn settle(&mut self) -> bool {
         let mut nobody = Vec::new();
         loop {

@@ -1,11 +1,11 @@
-//! Tokens, money and who pays, turn by turn.
+//! Tokens, cost and billing lane of each turn.
 //!
-//! The CLI counts for the whole process: `modelUsage` and `total_cost_usd` only grow, sub-agents
-//! and every model included, while `result.usage` knows the main conversation alone (and nothing
+//! The CLI counts for the whole process: `modelUsage` and `total_cost_usd` only grow and include
+//! sub-agents and every model, while `result.usage` covers the main conversation alone (and nothing
 //! after a fallback to a non-streaming request). So a turn's share is the difference of the totals.
-//! Where the totals go on from an earlier process (a resumed conversation of a newer version), the
-//! first difference is unknown: then `model_usage_since_last_result` is taken, which is the
-//! difference already, and without it `result.usage`, with no cost rather than a wrong one.
+//! If the totals continue from an earlier process (newer versions do that when they resume a
+//! conversation), the first difference is unknown. Then `model_usage_since_last_result` is used,
+//! which already is the difference, or else `result.usage`, without a cost rather than a wrong one.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Count {
         }
     }
 
-    /// What came on top of `earlier`; everything, if the counters have been set back since.
+    /// Returns the increase since `earlier`, or everything if the counters were reset in between.
     fn since(self, earlier: Self) -> Self {
         let difference = || {
             Some(Self {
@@ -60,7 +60,7 @@ impl Count {
     }
 
     fn usage(self, cost_usd: Option<f64>) -> Usage {
-        // Whatever a line claims, the sums of a turn must not overflow.
+        // Clamp, so that no line can make the sums of a turn overflow.
         let sane = |tokens: u64| tokens.min(1 << 50);
         Usage {
             input_tokens: sane(self.input),
@@ -75,12 +75,12 @@ impl Count {
     }
 }
 
-/// What a message says of itself: of its input when it starts, of its output when it ends.
+/// The usage that a message reports: input tokens when it starts, output tokens when it ends.
 #[derive(Debug, Default)]
 pub(crate) struct MessageUsage(Count);
 
 impl MessageUsage {
-    /// The newer number is the better one.
+    /// Keeps the larger of the known and the reported numbers.
     pub(crate) fn see(&mut self, usage: &ApiUsage) {
         let seen = Count::of_turn(usage);
         let Count { input, output, cache_read, cache_write } = &mut self.0;
@@ -98,7 +98,7 @@ impl MessageUsage {
         self.0.usage(None)
     }
 
-    /// All that was read and written: what the context holds after it.
+    /// Returns all tokens read and written, which is what the context holds after the message.
     pub(crate) fn tokens(&self) -> u64 {
         let Count { input, output, cache_read, cache_write } = self.0;
         let all = [input, output, cache_read, cache_write];
@@ -106,7 +106,7 @@ impl MessageUsage {
     }
 }
 
-/// The answer to `get_usage`.
+/// The response to `get_usage`.
 #[derive(Deserialize)]
 struct Totals {
     #[serde(default)]
@@ -126,7 +126,7 @@ struct SessionTotals {
 pub(crate) struct Ledger {
     count: Count,
     cost: f64,
-    /// The totals are known to be of this process alone.
+    /// The totals are known to belong to this process, or their starting point is known.
     grounded: bool,
 }
 
@@ -139,8 +139,8 @@ impl Ledger {
         self.grounded
     }
 
-    /// Looks at the totals between two results: what was spent since the one before. The first look
-    /// at a resumed conversation's tells where they begin.
+    /// Reads totals between two results and returns the usage since the last result. In a resumed
+    /// conversation the first totals only set the baseline.
     pub(crate) fn look(&mut self, answer: &str) -> Option<Usage> {
         let answer: Totals = serde_json::from_str(answer).ok()?;
         let session = answer.session.0?;
@@ -154,11 +154,12 @@ impl Ledger {
         Some(count.since(self.count).usage(Some(cost - since)))
     }
 
-    /// Takes a result's totals in and says what was spent since the one before.
+    /// Records the totals of a result and returns the usage since the last result.
     pub(crate) fn advance(&mut self, result: &ResultLine<'_>) -> Usage {
         let own = result.usage.0.as_ref().map(Count::of_turn).unwrap_or_default();
         let total = result.model_usage.0.as_ref().map(Count::of_models);
         let since = result.model_usage_since_last_result.0.as_ref();
+        // Equal numbers show that the totals started with this turn.
         let grounded = self.grounded || total.is_none_or(|total| total == own);
 
         let mut count = match (since, total) {
@@ -183,17 +184,17 @@ impl Ledger {
     }
 }
 
-/// Who pays, as far as the CLI has said it.
+/// The billing lane, as far as the CLI has reported it.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     account: Option<Arc<str>>,
     api_key: bool,
-    /// Only subscriptions have these windows.
+    /// A rate limit event was seen; only subscriptions have them.
     limited: bool,
 }
 
 impl Lane {
-    /// The answer to `initialize` says it best.
+    /// Reads the account from the response to `initialize`, the most reliable source.
     pub(crate) fn see_initialized(&mut self, answer: &str) {
         #[derive(Deserialize)]
         struct Initialized {
@@ -206,7 +207,7 @@ impl Lane {
         }
     }
 
-    /// `none` says nothing: it stands there for a subscription and for no login at all.
+    /// Records the source of the API key. `none` is ambiguous: it means a subscription or no login.
     pub(crate) fn see_api_key_source(&mut self, source: Option<&str>) {
         self.api_key = source.is_some_and(is_named);
     }
@@ -263,7 +264,7 @@ mod tests {
         let mut ledger = Ledger::new(true);
         assert_eq!(spent(&mut ledger, &result(10, 50, 5.0)), (10, None));
         assert_eq!(spent(&mut ledger, &result(10, 60, 6.0)), (10, Some(1.0)));
-        // Versions that start again at 0 show it by equal numbers.
+        // In versions that restart at 0, both numbers are equal.
         assert_eq!(spent(&mut Ledger::new(true), &result(10, 10, 1.0)), (10, Some(1.0)));
         let since = r#"{"usage":{"input_tokens":10},"modelUsage":{"m":{"inputTokens":50}},
             "model_usage_since_last_result":{"m":{"inputTokens":11,"costUSD":0.25}},

@@ -1,21 +1,21 @@
-//! The version of the program, and what may be asked of it.
+//! The version of the program, and the options it supports.
 
 use std::{collections::BTreeSet, fmt};
 
-/// Older programs speak another protocol.
+/// The oldest supported version; older programs speak another protocol.
 const OLDEST: Version = Version(2, 0, 0);
 
-/// From here on every option we use is known to exist, so nobody has to ask.
+/// From this version on every option we use is known to exist, so `--help` is not read.
 const ALL_OPTIONS: Version = Version(2, 1, 197);
 
-/// The newest version whose behaviour has been looked at.
+/// The newest version whose behaviour we have verified.
 const NEWEST_KNOWN: Version = Version(2, 1, 325);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version(u32, u32, u32);
 
 impl Version {
-    /// The first thing in the text that looks like `1.2.3`.
+    /// Returns the first `1.2.3` in the text.
     pub(crate) fn find(text: &str) -> Option<Self> {
         text.split(|char: char| !(char.is_ascii_digit() || char == '.')).find_map(|word| {
             let mut parts = word.split('.').map(str::parse);
@@ -39,7 +39,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a program of some version understands.
+/// The features that a version of the program supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Features {
     version: Option<Version>,
@@ -49,12 +49,12 @@ pub(crate) struct Features {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Options {
     All,
-    /// Those its own help names.
+    /// The options that `--help` lists.
     Listed(BTreeSet<Box<str>>),
 }
 
 impl Features {
-    /// `None`: its help must be read first.
+    /// Returns the features of a version; `None` if `--help` must be read to know them.
     pub(crate) fn of(version: Option<Version>) -> Option<Self> {
         let version = version?;
         (version >= ALL_OPTIONS).then_some(Self { version: Some(version), options: Options::All })
@@ -76,7 +76,7 @@ impl Features {
         }
     }
 
-    /// Somebody has looked at what this version does with text.
+    /// Reports whether we have verified how this version handles text.
     pub(crate) fn is_known(&self) -> bool {
         self.version.is_some_and(|version| (ALL_OPTIONS..=NEWEST_KNOWN).contains(&version))
     }

@@ -1,6 +1,7 @@
-//! One open thread, many turns: what happens to a message, a decision, an end.
+//! An agent is one open thread with many turns. This file handles what happens around a turn:
+//! messages from Codex, decisions, steering, interrupts and closing.
 //!
-//! The turn itself, with everything it waits for, is in [`turn`](super::turn).
+//! The loop that runs a turn is in [`turn`](super::turn).
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,13 +24,13 @@ use super::{
     translate::{Answer, Reply, Signal, Translator},
 };
 
-/// What the process gets to stop what runs in a thread; it answers in milliseconds.
+/// How long the process may take to end activity in a thread; it usually needs milliseconds.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
 
-/// For an answer that needs nobody else.
+/// How long the process may take to answer a request for which it needs no other party.
 const STUCK_LIMIT: Duration = Duration::from_secs(1);
 
-/// Commands end as soon as they are told to.
+/// How long the process may take to end background commands; they end as soon as they are told.
 const CLEAN_LIMIT: Duration = Duration::from_secs(1);
 
 pub(super) struct CodexAgent {
@@ -40,27 +41,27 @@ pub(super) struct CodexAgent {
     pub(super) settings: Settings,
     leash: Leash,
     pub(super) leftovers: Leftovers,
-    /// Said at the beginning of the first turn.
+    /// Sent at the beginning of the first turn.
     pub(super) first_words: Vec<Emitted>,
-    /// Must not be used again.
+    /// The agent must not be used again.
     pub(super) retired: bool,
-    /// The whole process does not react, so it is ended with this agent.
+    /// The whole process does not respond, so closing this agent ends it.
     is_stuck: bool,
-    /// A turn has begun and not ended; still so when whoever ran it has gone.
+    /// A turn has started and not ended. Stays `true` when the future that ran the turn is dropped.
     pub(super) in_turn: bool,
-    /// Words for the running turn that have not been passed on yet.
+    /// Steering input for the running turn that has not been sent yet.
     pub(super) held: Vec<Vec<Content>>,
-    /// Words on their way; one after the other.
+    /// The response to the `turn/steer` in flight; only one is sent at a time.
     pub(super) steering: Option<oneshot::Receiver<Answered>>,
 }
 
-/// What does not change over the agent's life.
+/// Settings that stay the same for the agent's whole life, except for `logged_out`.
 pub(super) struct Settings {
     pub(super) permissions: &'static str,
     pub(super) approval_policy: ApprovalPolicy,
     pub(super) output_schema: Option<RawJson>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Nobody was logged in when the thread was opened.
+    /// Codex reported no login when the thread was opened.
     pub(super) logged_out: bool,
 }
 
@@ -77,6 +78,7 @@ impl Agent for CodexAgent {
         Box::pin(async move {
             let mut this = *self;
             this.stop_before_close(grace).await;
+            // A stuck process cannot unload the thread, so it is ended as a whole.
             if this.is_stuck {
                 this.server.close(grace).await;
             } else if this.server.is_open() {
@@ -115,7 +117,8 @@ impl CodexAgent {
         }
     }
 
-    /// Every message that has arrived. What comes after the end of the turn is nobody's.
+    /// Translates all received messages into `batch`. Events after the end of the turn are
+    /// discarded.
     pub(super) async fn translate(
         &mut self,
         said: &mut Vec<Said>,
@@ -147,7 +150,7 @@ impl CodexAgent {
         ended
     }
 
-    /// Questions that nobody will hear, because their turn is over.
+    /// Denies the approvals among `discarded`: their turn is over, so no client can decide them.
     pub(super) async fn refuse_unheard(&mut self, nobody: &[Emitted]) {
         for emitted in nobody {
             if let Emitted::Ask(request) = emitted {
@@ -183,7 +186,7 @@ impl CodexAgent {
         self.pass_held_words().await;
     }
 
-    /// Words for the running turn, once the program has named it.
+    /// Sends the next queued input to the running turn, once Codex has reported the turn's id.
     pub(super) async fn pass_held_words(&mut self) {
         if self.held.is_empty() || self.steering.is_some() {
             return;
@@ -203,7 +206,7 @@ impl CodexAgent {
         self.steering = Some(self.server.begin(&steer).await);
     }
 
-    /// Says so when the turn has ended before words for it could be passed on.
+    /// Drops queued input when the turn ends, and adds a notice if any of it was not delivered.
     pub(super) async fn drop_held_words(&mut self, batch: &mut Vec<Emitted>) {
         let mut lost = !std::mem::take(&mut self.held).is_empty();
         if let Some(steering) = self.steering.take() {
@@ -215,18 +218,18 @@ impl CodexAgent {
         }
     }
 
-    /// Asks the process to stop the running turn. `false`: it has not named it yet.
+    /// Asks Codex to interrupt the running turn. Returns `false` if Codex has not named it yet.
     pub(super) async fn interrupt(&mut self) -> bool {
         let Some(turn) = self.translator.active_turn() else {
             return false;
         };
         let interrupt = TurnInterrupt { thread_id: &self.thread, turn_id: turn };
-        // The end of the turn is the answer.
+        // The notification that ends the turn serves as the response.
         let _answer = self.server.begin(&interrupt).await;
         true
     }
 
-    /// Ends commands that go on behind a turn, and takes away what their sandbox has left.
+    /// Ends commands that run on after a turn, and removes the empty folders of their sandbox.
     pub(super) async fn clean_up(&mut self) {
         if self.server.is_open() {
             let clean = CleanTerminals { thread_id: &self.thread };
@@ -236,7 +239,8 @@ impl CodexAgent {
         self.leftovers.remove();
     }
 
-    /// One turn that does not end is its own business; a process that answers nothing is everybody's.
+    /// Drains the process if it does not answer. A turn that does not end affects only this agent;
+    /// a process that answers nothing affects every thread in it.
     pub(super) async fn condemn_if_stuck(&mut self) {
         let answers = timeout(STUCK_LIMIT, self.server.login()).await;
         if !matches!(answers, Ok(login) if login != Login::Unknown) {
@@ -245,11 +249,13 @@ impl CodexAgent {
         }
     }
 
-    /// What the process said when it was lost, in the middle of a turn or before it.
+    /// Builds the failure for a lost connection; `when` says at which point of the turn it was
+    /// lost.
     pub(super) async fn lost(&mut self, when: &str) -> Failure {
         self.retired = true;
+        // The process still runs, so only this thread's inbox was closed: it was full.
         if self.server.is_open() {
-            let message = format!("Codex said more {when} than could be kept, and was cut off");
+            let message = format!("Codex wrote more {when} than can be buffered and was cut off");
             return Failure::new(FailureKind::Agent, message).with_hint(GO_ON);
         }
         let words = self.server.last_words().await;
@@ -262,6 +268,7 @@ impl CodexAgent {
             None => Ended::failed(Failure::new(FailureKind::Agent, "")),
         };
         let failure = self.lost("in the middle of the turn").await;
+        // Replace the translator's generic failure by one that says how the process exited.
         match ended.status {
             Status::Failed(known) if known.kind == FailureKind::Agent => {
                 Ended { status: Status::Failed(failure), ..ended }
@@ -270,7 +277,8 @@ impl CodexAgent {
         }
     }
 
-    /// Saves the many seconds after which a turn without a login fails.
+    /// Checks the login before a turn if it was missing when the thread was opened. Without this
+    /// check the turn would fail only after many seconds.
     pub(super) async fn login_problem(&mut self) -> Option<Failure> {
         if !self.settings.logged_out {
             return None;
@@ -279,7 +287,7 @@ impl CodexAgent {
             self.settings.logged_out = false;
             return None;
         }
-        // A login that comes now is found by the next process.
+        // The running process does not notice a later login; the next process does.
         self.retired = true;
         self.server.condemn();
         Some(not_logged_in())
@@ -302,7 +310,7 @@ impl CodexAgent {
                     self.translate(&mut said, &mut Vec::new()).await;
                 }
             };
-            // If it does not stop, leaving the thread stops it.
+            // If the turn does not stop in time, releasing the thread stops it.
             let _ = timeout(LAST_CHANCE.min(grace), stopped).await;
         }
         self.clean_up().await;

@@ -1,7 +1,8 @@
-//! Questions of the server that wait for somebody's decision, and what it is told then.
+//! Requests of the app-server that wait for a decision or a tool's result, and the responses to
+//! them.
 //!
-//! The server's own offer to remember a command for ever, in the user's rules, is never taken up: a
-//! session-wide yes ends with the session.
+//! Codex offers to remember a command permanently in the user's own rules. Angelia never accepts
+//! that offer: an approval for the session ends with the session.
 
 mod elicit;
 mod wording;
@@ -23,27 +24,27 @@ use super::{
     translate::Reply,
 };
 
-/// Everything that waits, in the order in which it was asked.
+/// All pending requests, in the order in which they arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     asked: Vec<(Arc<str>, RequestId, What)>,
-    /// Calls of the caller's tools.
+    /// Requests to run the caller's tools.
     calls: Vec<(ToolId, RequestId)>,
-    /// Results that came before the server asked for them.
+    /// Tool results that arrived before the app-server's request for them.
     early: HashMap<ToolId, Box<RawValue>>,
 }
 
-/// The id of a question, and its words.
+/// The id of a question, and its text.
 pub(crate) type AskedWords = (Box<str>, Arc<str>);
 
-/// What was asked, as far as the answer depends on it.
+/// The kind of a pending request, as far as the response depends on it.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// A command, a patch, an address on the network.
+    /// A command, a patch, or access to a network host.
     Action,
     Permissions(RawJson),
     Input(Vec<AskedWords>),
-    /// A call of an MCP server's tool, or an address to open.
+    /// A call of an MCP server's tool, or a URL to open.
     Consent {
         for_session: bool,
     },
@@ -51,7 +52,8 @@ pub(crate) enum What {
 }
 
 impl Pending {
-    /// The server's name of the question is its key. `None`: it asks under a name that waits.
+    /// Adds an approval; its key is the app-server's request id. Returns `None` if a request with
+    /// this id is already pending.
     pub(crate) fn ask(&mut self, id: &RequestId, what: What) -> Option<Arc<str>> {
         let key: Arc<str> = id.to_string().into();
         if self.is_waiting(id) {
@@ -70,7 +72,8 @@ impl Pending {
         self.asked.iter().map(|(key, ..)| key)
     }
 
-    /// The server needs no answer any more.
+    /// Removes a request that the app-server no longer waits for, and returns its key if it was an
+    /// approval.
     pub(crate) fn withdraw(&mut self, id: &RequestId) -> Option<Arc<str>> {
         self.calls.retain(|(_, known)| known != id);
         let at = self.asked.iter().position(|(_, known, _)| known == id)?;
@@ -86,7 +89,7 @@ impl Pending {
         *self = Self::default();
     }
 
-    /// A caller's tool is called; `Some`: its result is there already.
+    /// Adds a request to run a caller's tool. Returns the result if it has already arrived.
     pub(crate) fn call(&mut self, tool: &ToolId, id: &RequestId) -> Option<Box<RawValue>> {
         let early = self.early.remove(tool);
         if early.is_none() {
@@ -95,7 +98,8 @@ impl Pending {
         early
     }
 
-    /// `is_running`: the server may still ask for it.
+    /// Takes the result of a caller's tool. `is_running`: the app-server may still request it, so
+    /// it is kept.
     pub(crate) fn tool_result(
         &mut self,
         tool: &ToolId,
@@ -112,13 +116,15 @@ impl Pending {
         None
     }
 
+    /// Removes an approval and returns the response for `decision`.
     pub(crate) fn decide(&mut self, key: &str, decision: &Decision) -> Option<Reply> {
         let at = self.asked.iter().position(|(known, ..)| **known == *key)?;
         let (_, id, what) = self.asked.remove(at);
         let verdict = decision.verdict;
         let result = what.answer(decision);
-        // Only of actions the server takes "stop" as its own end.
+        // Codex ends the turn on "cancel" only for commands and patches.
         let then_interrupt = verdict == Verdict::Stop && !matches!(what, What::Action);
+        // The response has no field for a note, so the note is sent as steering input.
         let then_tell = match verdict {
             Verdict::Deny => decision.note.clone(),
             _ => None,
@@ -145,7 +151,7 @@ impl What {
             Self::Consent { for_session } => {
                 answer::accept(&Map::new(), *for_session && verdict == Verdict::Session)
             }
-            // A form without its answers is not filled in.
+            // A form without the required answers is declined.
             Self::Form(fields) => match elicit::content(fields, &decision.answers) {
                 Some(content) => answer::accept(&content, false),
                 None => answer::not_accept(Verdict::Deny),

@@ -1,4 +1,5 @@
-//! Requests that say more than the shared ones do, and what is read of their answers.
+//! Requests with more parameters than those in [`protocol`](super::protocol), and the parts of
+//! their responses that are read.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -21,12 +22,12 @@ impl Call for PermittedTurn<'_> {
     const METHOD: &'static str = TurnStart::METHOD;
 }
 
-/// `thread/start`, perhaps of a thread that has no machine to act on.
+/// `thread/start` with the list of environments the thread may act in.
 #[derive(Debug, Serialize)]
 pub(super) struct PlacedThread<'a> {
     #[serde(flatten)]
     pub(super) thread: ThreadStart<'a>,
-    /// An empty list: nowhere.
+    /// An empty list means none: the thread has no machine to act on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) environments: Option<&'a [&'a str]>,
 }
@@ -35,7 +36,7 @@ impl Call for PlacedThread<'_> {
     const METHOD: &'static str = ThreadStart::METHOD;
 }
 
-/// The user's own configuration, as it is in force.
+/// `config/read`: the user's own configuration, as it is in force.
 #[derive(Debug, Serialize)]
 pub(super) struct ConfigRead {}
 
@@ -43,7 +44,7 @@ impl Call for ConfigRead {
     const METHOD: &'static str = "config/read";
 }
 
-/// The names of the MCP servers in the answer to [`ConfigRead`].
+/// Returns the names of the MCP servers in the response to [`ConfigRead`].
 pub(super) fn server_names(result: &RawValue) -> Vec<Box<str>> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -59,7 +60,7 @@ pub(super) fn server_names(result: &RawValue) -> Vec<Box<str>> {
     body.config.mcp_servers.unwrap_or_default().into_keys().collect()
 }
 
-/// The skills that text in a folder could name.
+/// `skills/list`: the skills that a prompt in a folder can name.
 #[derive(Debug, Serialize)]
 pub(super) struct SkillsList<'a> {
     pub(super) cwds: [&'a Path; 1],
@@ -69,7 +70,7 @@ impl Call for SkillsList<'_> {
     const METHOD: &'static str = "skills/list";
 }
 
-/// Where each skill of an answer to [`SkillsList`] is.
+/// Returns the path of each skill in the response to [`SkillsList`].
 pub(super) fn skill_paths(result: &RawValue) -> Vec<Box<str>> {
     #[derive(Default, Deserialize)]
     #[serde(default)]

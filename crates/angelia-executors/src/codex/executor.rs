@@ -1,4 +1,4 @@
-//! All of it behind the port.
+//! Implements the [`Executor`] port for Codex.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
@@ -29,18 +29,18 @@ use crate::{
 
 pub(super) const NAME: &str = "codex";
 
-/// Codex, through as many processes as there are shapes to start it in.
+/// The Codex executor. It runs one app-server process per distinct `AppServerSpec`.
 #[derive(Debug)]
 pub(super) struct Codex {
     host: Host,
     prober: Prober,
     servers: Arc<Servers>,
     roots: Arc<Roots>,
-    /// Threads that have been started and wait for their first turn.
+    /// Threads that are started in advance and wait for their first turn.
     pool: Option<WarmPool<Thread>>,
 }
 
-/// A thread for a session, and how it came to be.
+/// A thread opened for a session, and how it was opened.
 struct Open {
     thread: Thread,
     resumed: bool,
@@ -80,6 +80,8 @@ impl Executor for Codex {
                     };
                 }
             };
+            // `codex login status` reports only the vendor's own login. Ask the app-server when it
+            // denies one, because the configured provider may not need a login at all.
             let login = probe::login_status(&self.host, spec, &recipe.installation).await;
             if let Login::In { .. } = login {
                 return probe::health(&recipe.installation, login);
@@ -112,7 +114,8 @@ impl Executor for Codex {
                         open.thread.leash.bind(&self.host, opening.session);
                         return Ok(self.agent(&recipe, open, &login));
                     }
-                    // It ended just when it was found.
+                    // The app-server exited between the lookup and the call: retry once with a new
+                    // one.
                     Err(error) if error.is_gone() && !last_try => last_try = true,
                     Err(error) => return Err(error.failure("open a conversation")),
                 }
@@ -134,7 +137,7 @@ impl Executor for Codex {
                     let (count, shape) = (spec.warm as usize, recipe.fingerprint());
                     pool.declare(&shape, count, waiting(host, servers, recipe));
                 }
-                Err(failure) => tracing::warn!(%failure, "nothing can be kept warm"),
+                Err(failure) => tracing::warn!(%failure, "cannot keep threads warm"),
             }
         });
     }
@@ -180,7 +183,8 @@ impl Executor for Codex {
 }
 
 impl Codex {
-    /// With a pool, where the host wants one; that needs a runtime.
+    /// Creates the executor, with a pool of warm threads if the host asks for one. The pool needs
+    /// a running tokio runtime.
     pub(super) fn new(host: Host) -> Self {
         let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
         Self {
@@ -192,6 +196,7 @@ impl Codex {
         }
     }
 
+    /// Resumes the conversation `native`, or starts a new one if there is none to resume.
     async fn opened(
         &self,
         recipe: &Recipe,
@@ -215,8 +220,10 @@ impl Codex {
         }
     }
 
+    /// Takes a warm thread from the pool, or starts one.
     async fn new_conversation(&self, recipe: &Recipe, server: &Server) -> Result<Open, OpenError> {
         let mut ready = None;
+        // A warm thread has no history, so it cannot stand in for one that must carry some.
         if let Some(pool) = self.pool.as_ref().filter(|_| recipe.spec.history.is_empty()) {
             let (host, servers) = (self.host.clone(), Arc::clone(&self.servers));
             let waiting = waiting(host, servers, recipe.clone());
@@ -231,7 +238,7 @@ impl Codex {
         Ok(Open { thread, resumed: false, warm, first_words: Vec::new() })
     }
 
-    /// Where commands of a thread may write; in model mode there are none.
+    /// Returns the folders that commands of a thread may write to. Model mode runs no commands.
     fn writable(recipe: &Recipe) -> BTreeSet<PathBuf> {
         match recipe.spec.mode {
             Mode::Agent => leftovers::writable(&recipe.spec.cwd, recipe.shape.variables()),
@@ -279,6 +286,7 @@ impl Codex {
     }
 }
 
+/// Returns the function with which the pool starts a warm thread.
 fn waiting(host: Host, servers: Arc<Servers>, recipe: Recipe) -> Start<Thread> {
     Arc::new(move || {
         let (host, servers, recipe) = (host.clone(), Arc::clone(&servers), recipe.clone());
@@ -290,7 +298,7 @@ fn waiting(host: Host, servers: Arc<Servers>, recipe: Recipe) -> Start<Thread> {
     })
 }
 
-/// Refuses before the first prompt when somebody else would pay than the profile wants.
+/// Refuses, before the first prompt, a login that would bill another lane than the profile wants.
 fn check_billing(wanted: Billing, login: &Login) -> Result<(), Failure> {
     let expected = match wanted {
         Billing::Any => return Ok(()),

@@ -1,8 +1,7 @@
-//! Why the server says a turn failed, in our words, with what a person can do about it.
+//! Converts the error of a failed turn into a [`Failure`] with a hint for people.
 //!
-//! `codexErrorInfo` says it best: a word, or a word with an HTTP status. Where it says `other`, and
-//! where a newer version says what we never heard, the message decides; it is for people, and the
-//! only thing there.
+//! `codexErrorInfo` is the best source: a name, or a name with an HTTP status. For `other`, and for
+//! names that only a newer version knows, the message text decides, since there is nothing else.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -32,7 +31,7 @@ const PAY: &str = "add credit to the account, or use another profile";
 const REPHRASE: &str = "rephrase the request, or choose another `model:`";
 const SANDBOX: &str = "see `codex sandbox --help`, or choose other `permissions:` for the profile";
 
-/// An error of the server, kept until its turn ends.
+/// An error reported by the app-server, kept until its turn ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reported {
     info: ErrorInfo,
@@ -42,12 +41,12 @@ pub(crate) struct Reported {
 impl Reported {
     pub(crate) fn of(error: &TurnError<'_>) -> Self {
         let info = ErrorInfo::of(error.codex_error_info);
-        // A retry says only that it retries; the cause is beside it.
+        // During a retry the message only says that Codex retries; the cause is in another field.
         let message = error.message.as_str().unwrap_or_default();
         Self { info, message: message.into() }
     }
 
-    /// From an error of JSON-RPC, which has nothing but words.
+    /// Creates it from a JSON-RPC error, which has only a message.
     pub(crate) fn words(message: &str) -> Self {
         Self { info: ErrorInfo::default(), message: message.into() }
     }
@@ -66,7 +65,7 @@ impl Reported {
         failure
     }
 
-    /// The words, taken out of the body of a response where that is all there is.
+    /// Returns the message. If it is the JSON body of a response, returns the message inside.
     fn message(&self) -> Cow<'_, str> {
         #[derive(Deserialize)]
         struct Body<'a> {
@@ -132,7 +131,7 @@ impl Reported {
         })
     }
 
-    /// `other`, and whatever comes next.
+    /// Classifies `other` and unknown names by the message text.
     fn by_words(&self) -> Option<Found> {
         use FailureKind::{Invalid, RateLimited, Refused, Unavailable};
         let text = self.message.as_ref();
@@ -163,7 +162,7 @@ impl Reported {
         rest.get(..3)?.parse().ok()
     }
 
-    /// From the windows of the account, or else from the words.
+    /// Sets the retry time: from the account's rate limits, or else from the message text.
     fn waiting_time(&self, around: &Around<'_>, failure: &mut Failure) {
         let until = around.resets_at.or_else(|| self.named_time(around));
         if let Some(until) = until {
@@ -175,7 +174,7 @@ impl Reported {
         }
     }
 
-    /// `try again in 1.5s`
+    /// Reads `try again in 1.5s`.
     fn named_duration(&self) -> Option<Duration> {
         let (_, rest) = self.message.split_once("try again in ")?;
         let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
@@ -193,8 +192,8 @@ impl Reported {
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// `try again at Nov 16th, 2026 3:33 AM.`, or only `3:33 AM` where it is today; in the zone of
-    /// the machine.
+    /// Reads `try again at Nov 16th, 2026 3:33 AM.`, or only `3:33 AM` if that is today, in the
+    /// time zone of the machine.
     fn named_time(&self, around: &Around<'_>) -> Option<Timestamp> {
         let (_, rest) = self.message.split_once("try again at ")?;
         let text = rest.trim_end().trim_end_matches('.');
@@ -212,19 +211,19 @@ impl Reported {
 
 type Found = (FailureKind, Option<&'static str>);
 
-/// What is known besides the error itself.
+/// Facts besides the error itself that a failure depends on.
 #[derive(Debug)]
 pub(crate) struct Around<'a> {
     pub(crate) provider: Option<&'a str>,
-    /// When an exhausted quota opens again.
+    /// The time at which an exhausted quota resets.
     pub(crate) resets_at: Option<Timestamp>,
-    /// When the turn ended.
+    /// The time at which the turn ended.
     pub(crate) at: Option<Timestamp>,
     pub(crate) zone: &'a TimeZone,
 }
 
 impl Around<'_> {
-    /// A login helps only with the vendor's own provider.
+    /// Returns the hint for a missing login. `codex login` applies only to the built-in provider.
     pub(crate) fn login_hint(&self) -> &'static str {
         match self.provider {
             None | Some(OPENAI) => LOG_IN,
@@ -243,7 +242,7 @@ fn by_status(status: Option<u16>, around: &Around<'_>) -> Option<Found> {
         429 => (RateLimited, None),
         408 | 500.. => (Unavailable, Some(TRY_AGAIN)),
         400..=499 => (Invalid, None),
-        // A status of success, and no answer: not the API we mean.
+        // A success status without a usable response: the URL is probably not the model's API.
         200..=399 => (Unavailable, Some(CHECK_NETWORK)),
         _ => return None,
     })

@@ -1,18 +1,19 @@
-//! How a process and its threads are started: a specification becomes variables, arguments and the
-//! settings of a thread. Pure but for one look at the user's configuration.
+//! Turns a session specification into the environment and arguments of an app-server process and
+//! the settings of its threads and turns. Pure, except that it reads the user's `config.toml`.
 //!
-//! One process serves every thread that has the same [`Shape`]; everything else is said per thread
-//! or per turn. What decides, by permission level (what is asked ends in the engine):
+//! One process serves every thread with the same [`AppServerSpec`]; all other settings are sent
+//! per thread or per turn. The table shows which actions Codex asks about at each permission level
+//! (the engine answers the approvals):
 //!
 //! | | commands | edits | sandbox |
 //! |---|---|---|---|
-//! | `ask`, `edit` | asked | asked; the engine allows `edit` those inside the folder | `:workspace` |
-//! | `unattended` | asked when the model wants out of the sandbox | likewise | `:workspace` |
+//! | `ask`, `edit` | asked | asked; `edit`: the engine allows edits in the folder | `:workspace` |
+//! | `unattended` | asked when the model wants to leave the sandbox | likewise | `:workspace` |
 //! | `unattended` with `disallowed_tools` | asked | asked | `:workspace` |
 //! | model mode | there are none | declined | `:read-only` |
 //!
-//! A thread is always *started* read-only and gets its permissions with its turns: a writable start
-//! would make the program note the repository as trusted in the user's own configuration.
+//! A thread is always *started* read-only and receives its permissions with each turn: starting it
+//! writable would make Codex record the repository as trusted in the user's own configuration.
 
 use std::{
     collections::BTreeMap,
@@ -40,17 +41,17 @@ use crate::{
 
 const HOME: &str = "CODEX_HOME";
 
-/// Where threads start; see above.
+/// The sandbox profile in which every thread starts; see the module documentation.
 const READ_ONLY: &str = ":read-only";
 const WORKSPACE: &str = ":workspace";
 
-/// A thread that nobody looks at is unloaded at once: when it is taken up again, it is with the
-/// settings of that moment.
+/// Makes Codex unload a thread as soon as its last subscriber leaves, so that resuming the thread
+/// applies the settings of that moment.
 const UNLOAD: &str = "thread_unload_delay_secs=0";
-/// Keeps the process from contacting public hosts on its own and from lingering at its end.
+/// Keeps the process from contacting public hosts on its own and from lingering when it exits.
 const NO_PLUGINS: &str = "features.plugins=false";
 
-/// Switches behind which the program's own tools are; off where there shall be none.
+/// Feature switches for Codex's own tools; all are turned off when a session has no tools.
 const TOOL_FEATURES: [&str; 13] = [
     "shell_tool",
     "unified_exec",
@@ -67,12 +68,12 @@ const TOOL_FEATURES: [&str; 13] = [
     "hooks",
 ];
 
-/// What a component of the fingerprint does not say about what precedes the conversation.
+/// Components of the launch fingerprint that do not affect the prompt prefix.
 const BEHIND_THE_PREFIX: [&str; 6] =
     ["history", "billing", "binary", "environment", "permissions", "model"];
 
-/// The whole environment of the program. Its state folder is the one the profile sets, else the
-/// one our own environment names, else the program's default below `HOME`.
+/// Returns the complete environment of the program. `CODEX_HOME` is the profile's value, else the
+/// one in Angelia's own environment, else unset: Codex then uses its default below `HOME`.
 pub(super) fn environment(
     host: &Host,
     spec: &SessionSpec,
@@ -84,7 +85,7 @@ pub(super) fn environment(
     host.child_environment(spec, &ours, mark)
 }
 
-/// Where the program keeps its configuration and its conversations.
+/// Returns the folder in which Codex keeps its configuration and its conversations.
 pub(super) fn home(environment: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
     let set = |name: &str| {
         let value = environment.get(OsStr::new(name))?;
@@ -93,12 +94,12 @@ pub(super) fn home(environment: &BTreeMap<OsString, OsString>) -> Option<PathBuf
     set(HOME).or_else(|| Some(set("HOME")?.join(".codex")))
 }
 
-/// What two threads must share so that one process can serve both.
+/// Everything two threads must share so that one app-server process can serve both.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     pub(super) program: PathBuf,
     version: Arc<str>,
-    /// Without the mark, which every process has its own of.
+    /// Without Angelia's process mark, which differs for every process.
     environment: BTreeMap<OsString, OsString>,
     plugins: bool,
 }
@@ -141,17 +142,17 @@ impl Shape {
     }
 }
 
-/// Nothing of the environment: it holds secrets.
+/// Leaves the environment out, because it holds secrets.
 impl std::fmt::Debug for Shape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shape")
+        f.debug_struct("AppServerSpec")
             .field("program", &self.program)
             .field("version", &self.version)
             .finish_non_exhaustive()
     }
 }
 
-/// The user has set up plugins, or says something about them.
+/// Returns whether the user has configured plugins, or mentions them in any way.
 fn wants_plugins(config: &str) -> bool {
     config.lines().map(str::trim_start).any(|line| {
         line.starts_with("[plugins")
@@ -160,16 +161,16 @@ fn wants_plugins(config: &str) -> bool {
     })
 }
 
-/// What the user's own configuration holds, and model mode does not.
+/// Extensions of the user's own configuration that model mode must turn off.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found<'a> {
     /// Names of MCP servers.
     pub(super) servers: &'a [Box<str>],
-    /// Paths of skills, which text could name.
+    /// Paths of skills. A prompt can activate a skill by naming it.
     pub(super) skills: &'a [Box<str>],
 }
 
-/// What a thread is started or taken up with.
+/// Returns the settings with which a thread is started or resumed.
 pub(super) fn thread<'a>(
     spec: &'a SessionSpec,
     mark: &Mark,
@@ -178,7 +179,7 @@ pub(super) fn thread<'a>(
     let (base, developer) = match (spec.mode, &spec.system) {
         (Mode::Agent, SystemPrompt::Default) => (None, None),
         (Mode::Agent, SystemPrompt::Append(text)) => (None, Some(&**text)),
-        // Model mode has nobody's prompt but the caller's, and none if there is none.
+        // Model mode shows the model the caller's prompt only, and none if the caller sent none.
         (Mode::Model, SystemPrompt::Default) => (Some(""), None),
         (_, SystemPrompt::Replace(text) | SystemPrompt::Append(text)) => (Some(&**text), None),
     };
@@ -194,12 +195,12 @@ pub(super) fn thread<'a>(
     })
 }
 
-/// The permissions of a turn.
+/// Returns the sandbox profile and the approval policy of a turn.
 pub(super) fn permissions(spec: &SessionSpec) -> (&'static str, ApprovalPolicy) {
     let rules = &spec.permissions;
     match spec.mode {
         Mode::Model => (READ_ONLY, ApprovalPolicy::Untrusted),
-        // What is disallowed can be seen only in what is asked.
+        // `disallowed_tools` can only take effect on actions that Codex asks about.
         Mode::Agent
             if rules.level == PermissionLevel::Unattended && rules.disallowed.is_empty() =>
         {
@@ -251,6 +252,8 @@ fn config(
     if has_tools {
         set("shell_environment_policy", json!({"set": {variable: value}}));
     }
+    // Codex gives its MCP servers a minimal environment, so each server's own `env` must carry the
+    // mark.
     let mut servers = Map::new();
     for name in found.servers {
         let own =
@@ -266,8 +269,9 @@ fn config(
     Ok(config)
 }
 
-/// Whether the repository's own configuration counts, for this thread and whatever the user's own
-/// configuration says: it is asked for the folder and for the root of its repository.
+/// Returns the `projects` setting, which says whether the repository's own configuration counts.
+/// It overrides the user's configuration for this thread. Codex looks up both the folder and the
+/// root of its repository, by the path as given and by the canonical path.
 fn projects(cwd: &Path, trust: bool) -> Value {
     let level = json!({"trust_level": if trust { "trusted" } else { "untrusted" }});
     let real = cwd.canonicalize().ok();
@@ -287,7 +291,7 @@ fn disallows(spec: &SessionSpec, tools: &[&str]) -> bool {
     rules.into_iter().any(|rule| rule == "*" || tools.contains(&rule.as_str()))
 }
 
-/// The hash of everything we control that precedes the conversation, but for the model.
+/// Hashes everything under our control that precedes the conversation, except the model.
 pub(super) fn prefix_sha256(spec: &SessionSpec, version: &str) -> String {
     LaunchFingerprint::of(spec)
         .without(&BEHIND_THE_PREFIX)

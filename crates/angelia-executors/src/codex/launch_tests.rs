@@ -1,4 +1,4 @@
-//! What the program and its threads are started with.
+//! Tests of the settings with which Codex and its threads are started.
 
 use std::fs;
 

@@ -1,6 +1,6 @@
-//! What holds a thread's own processes together. Commands and MCP servers of a thread carry a mark of
-//! its own, and not that of the process they share: so that nothing outlives its session, although
-//! the process does.
+//! Ends the processes that a thread has started. Commands and MCP servers of a thread carry a
+//! process mark of the thread's own, not that of the app-server process they share. So they are
+//! ended with their session, although the app-server lives on.
 
 use std::{mem, path::PathBuf, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     process::{Mark, bound::Bound, sweep::sweep_agent},
 };
 
-/// Between asking and killing.
+/// The time between asking the processes to exit and killing them.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Dropped, it ends them in the background.
+/// Owns the process mark of one thread. Dropping it ends the marked processes in the background.
 #[derive(Debug)]
 pub(super) struct Leash {
     mark: Mark,
@@ -38,7 +38,8 @@ impl Leash {
         })
     }
 
-    /// Tells programs of ours on it which session they are of.
+    /// Records which session the marked processes belong to, so that Angelia's own programs among
+    /// them can look it up.
     pub(super) fn bind(&mut self, host: &Host, session: SessionId) {
         self.bound = Some(host.bind(&self.mark, session));
     }
@@ -47,12 +48,12 @@ impl Leash {
         &self.mark
     }
 
-    /// Ends everything on it.
+    /// Ends every process that carries the mark.
     pub(super) async fn pull(mut self) {
         self.is_held = false;
         let swept = sweep_agent(&self.mark, &self.ledger, GRACE).await;
         if !swept.is_empty() {
-            tracing::debug!(?swept, "a thread had left processes behind");
+            tracing::debug!(?swept, "ended processes that a thread left behind");
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Empty folders that the program's sandbox leaves behind when a command is interrupted: mount points in
-//! every folder where commands may write. An empty `.git` would break every tool that looks for a
-//! repository, below `/tmp` as well.
+//! Removes the empty folders that Codex's sandbox leaves behind when a command is interrupted. They
+//! are mount points, and appear in every folder that commands may write to. An empty `.git` breaks
+//! every tool that looks for a repository, also below `/tmp`.
 //!
-//! Sessions share such folders. So what was missing is remembered from the first of them on, and taken
-//! away only while no other one has a command there that may still stand on it.
+//! Sessions share such folders. So the mount points that did not exist are recorded when the first
+//! session starts to use a folder, and they are removed only while no other session runs a turn
+//! there, whose sandbox may still use them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,23 +13,23 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Mount points of the sandbox.
+/// Names of the sandbox's mount points.
 const NAMES: [&str; 4] = [".git", ".codex", ".agents", ".aws"];
 
-/// The folders that threads may write in, of all threads.
+/// The folders that threads may write to, of all threads of the executor.
 #[derive(Debug, Default)]
 pub(super) struct Roots(Mutex<HashMap<PathBuf, Root>>);
 
 #[derive(Debug, Default)]
 struct Root {
     watchers: usize,
-    /// Threads in the middle of a turn.
+    /// The number of threads in the middle of a turn.
     busy: usize,
-    /// What was not there when the first came.
+    /// Mount points that did not exist when the first thread started to watch the folder.
     missing: Vec<PathBuf>,
 }
 
-/// One thread's share of it.
+/// One thread's registration in [`WritableRoots`].
 #[derive(Debug)]
 pub(super) struct Leftovers {
     roots: Arc<Roots>,
@@ -36,7 +37,7 @@ pub(super) struct Leftovers {
     is_busy: bool,
 }
 
-/// Where the sandbox of a thread lets commands write.
+/// Returns the folders to which a thread's sandbox lets commands write.
 pub(super) fn writable(
     cwd: &Path,
     environment: &BTreeMap<OsString, OsString>,
@@ -46,7 +47,7 @@ pub(super) fn writable(
     [Some(cwd.to_owned()), Some("/tmp".into()), temporary]
         .into_iter()
         .flatten()
-        // Two ways to one folder are one folder.
+        // Two paths to the same folder must count as one.
         .map(|path| path.canonicalize().unwrap_or(path))
         .collect()
 }
@@ -75,21 +76,22 @@ fn missing(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Leftovers {
-    /// Commands may run from now on.
+    /// Marks the thread as busy: commands may run from now on.
     pub(super) fn begin(&mut self) {
         if !std::mem::replace(&mut self.is_busy, true) {
             self.each(|root| root.busy += 1);
         }
     }
 
-    /// They do not any more.
+    /// Marks the thread as idle: its commands have ended.
     pub(super) fn end(&mut self) {
         if std::mem::take(&mut self.is_busy) {
             self.each(|root| root.busy = root.busy.saturating_sub(1));
         }
     }
 
-    /// Removes those that are there now and hold nothing. What holds something is somebody's.
+    /// Removes the recorded mount points that exist now and are empty. A folder with content
+    /// belongs to the user. Folders in which another thread is busy are left alone.
     pub(super) fn remove(&mut self) {
         self.end();
         self.each(|root| {
@@ -111,7 +113,7 @@ impl Leftovers {
 
 fn remove(path: &Path) {
     if std::fs::remove_dir(path).is_ok() {
-        tracing::debug!(path = %path.display(), "an empty folder of the sandbox was removed");
+        tracing::debug!(path = %path.display(), "removed an empty folder of the sandbox");
     }
 }
 
@@ -167,7 +169,7 @@ mod tests {
         let mut one_of_two = roots.watch(one(folder.path()));
         one_of_two.begin();
         fs::create_dir(&git).unwrap();
-        // It comes while the first one's command stands on it.
+        // The second thread arrives while a command of the first still uses the folder.
         let mut other = roots.watch(one(folder.path()));
         other.begin();
         one_of_two.remove();

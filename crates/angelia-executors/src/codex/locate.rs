@@ -1,4 +1,4 @@
-//! Where the program is, also behind the launcher that npm installs.
+//! Finds the Codex program, also behind the launcher that npm installs.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,8 @@ pub(super) const PROGRAM: Program = Program {
     how_to_install: "install it (`npm install -g @openai/codex`) or set `binary` to its full path",
 };
 
-/// Beside the package, inside it, or part of it.
+/// Returns the possible paths of the native program, relative to the npm package: in a sibling
+/// package, in a nested package, or in the package itself.
 fn places() -> Vec<PathBuf> {
     let Some((platform, triple)) = platform() else {
         return Vec::new();
@@ -29,7 +30,7 @@ fn places() -> Vec<PathBuf> {
     programs.collect()
 }
 
-/// The vendor's names for what fits here: of the package, and of the folder in it.
+/// Returns the vendor's names for this platform: that of the package, and of the folder in it.
 fn platform() -> Option<(&'static str, &'static str)> {
     match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => Some(("linux-x64", "x86_64-unknown-linux-musl")),

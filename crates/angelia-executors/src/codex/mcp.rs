@@ -1,24 +1,25 @@
-//! `mcp_servers` in the words of the program. Pure.
+//! Converts `mcp_servers` of a profile to Codex's form. Pure.
 //!
-//! Ours are those of Claude Code's users: `command`, `args`, `env`, or `url` and `headers`. What the
-//! program names the same, or only it knows, is passed on.
+//! A profile uses the form of Claude Code: `command`, `args`, `env`, or `url` and `headers`. Keys
+//! that Codex names the same, and keys that only Codex knows, are passed on.
 
 use angelia_core::model::{Failure, FailureKind, RawJson};
 use serde_json::{Map, Value, json};
 
 use crate::process::Mark;
 
-/// What our own tools are called where they are offered: `angelia mcp`.
+/// The name under which Angelia's own tools (`angelia mcp`) are offered.
 pub(super) const OWN_SERVER: &str = "angelia";
 
-/// In seconds: a turn that is handed on lasts as long as it lasts; its own clocks end it.
+/// In seconds. It is long because a delegated turn takes as long as it takes and has its own
+/// timeouts.
 pub(super) const OWN_TIMEOUT: u32 = 86_400;
 
-/// Keys the program refuses or has another name for.
+/// Keys that Codex refuses or names differently.
 const OURS: [&str; 3] = ["type", "transport", "headers"];
 
-/// One server, for the `mcp_servers` of a thread. The mark goes into its own environment, because
-/// the program gives its servers only a minimal one.
+/// Converts one server for the `mcp_servers` of a thread. Adds the process mark to the server's
+/// `env`, because Codex gives its servers only a minimal environment.
 pub(super) fn server(name: &str, server: &RawJson, mark: &Mark) -> Result<Value, Failure> {
     let mut theirs = plain(name, server)?;
     if name == OWN_SERVER {
@@ -36,7 +37,7 @@ pub(super) fn server(name: &str, server: &RawJson, mark: &Mark) -> Result<Value,
     Ok(theirs.into())
 }
 
-/// One server, as anybody may have it.
+/// Converts one server, without anything that belongs to a thread.
 pub(super) fn plain(name: &str, server: &RawJson) -> Result<Map<String, Value>, Failure> {
     let Ok(ours) = serde_json::from_str::<Map<String, Value>>(server.get()) else {
         return Err(invalid(name, "is not a table of settings"));

@@ -1,12 +1,16 @@
-//! Codex, driven through its app-server: the vendor's own program, unmodified, with its own login.
+//! The `codex` executor: drives the vendor's unmodified Codex program, with the user's own login,
+//! through its app-server protocol (JSON-RPC, one message per line).
 //!
-//! - `locate`, `probe`: where the program is, how old, logged in or not.
-//! - `launch`, `mcp`, `calls`: a specification becomes variables, arguments and settings. Pure.
-//! - `server`, `servers`: one process for many threads, and all of them.
-//! - `thread`, `agent`, `turn`: an open thread and its turns; `leash`, `leftovers`: what it leaves.
-//! - `executor`: all of it behind the port.
-//! - [`settings`]: the user's own configuration of the program, edited.
-//! - [`protocol`]: the spellings of both directions; [`translate`]: what it says as events. Pure.
+//! - `locate`, `probe`: find the program, its version and its login state.
+//! - `launch`, `mcp`, `calls`: turn a session specification into environment variables, arguments,
+//!   thread settings and requests. Pure, except that `launch` reads the user's `config.toml`.
+//! - `app_server`, `app_server_pool`: one app-server process serves many threads; the pool holds
+//!   all processes.
+//! - `thread`, `agent`, `turn`: an open thread and its turns.
+//! - `process_guard`, `sandbox_cleanup`: remove the processes and empty folders a thread leaves.
+//! - `executor`: implements the [`Executor`] port.
+//! - [`user_config`]: edits the user's own `config.toml` of Codex.
+//! - [`protocol`]: the JSON of both directions. [`translate`]: Codex's messages as events. Pure.
 //! - `approval`, `failure`, `patch`, `shell`, `tool`, `usage`: parts of the translation.
 
 mod agent;

@@ -1,4 +1,4 @@
-//! The files of a patch: counts and paths, for people and for rules.
+//! The files of a patch: line counts and paths, for people and for permission rules.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::protocol::item;
 
-/// Of the paths so many are named in a title.
+/// How many paths a title names.
 const NAMED: usize = 3;
 
 /// The files of a patch.
@@ -47,7 +47,7 @@ impl Changes {
         self.0.is_empty()
     }
 
-    /// Everything that is written to, in order.
+    /// Returns every path that is written to, in order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         (self.0.iter())
             .flat_map(|one| [Some(&*one.path), one.moved_to.as_deref()].into_iter().flatten())
@@ -65,7 +65,7 @@ impl Changes {
         format!("change {count} files{colon}{}{more}", names.join(", "))
     }
 
-    /// A line for each file, with the counts of its lines.
+    /// Lists the files, one per line, with the numbers of added and removed lines.
     pub(crate) fn list(&self) -> String {
         let mut text = String::new();
         for one in &self.0 {
@@ -91,13 +91,13 @@ impl Changes {
     }
 }
 
-/// Lines added and removed. Whole files come without the signs of a diff.
+/// Counts added and removed lines. Added and deleted files come as plain content, not as a diff.
 fn lines(verb: &str, diff: &str) -> (usize, usize) {
     match verb {
         "add" => (diff.lines().count(), 0),
         "delete" => (0, diff.lines().count()),
         _ => {
-            // Headers, where there are any, come before the first hunk.
+            // Skip the headers, if there are any, before the first hunk.
             let hunks = diff.find("@@").map_or(diff, |at| &diff[at..]);
             let starting = |sign| hunks.lines().filter(|line| line.starts_with(sign)).count();
             (starting('+'), starting('-'))

@@ -1,8 +1,8 @@
-//! Installed? Which version? Logged in?
+//! Finds out whether Codex is installed, which version it is, and whether it is logged in.
 //!
-//! The version is asked of the program itself and remembered until its file changes. The login is
-//! asked of `codex login status`; where that says no, the app-server has the last word, because only
-//! it knows whether the configured provider wants a login at all.
+//! The program itself reports its version, which is cached until the file changes. `codex login
+//! status` reports the login; if it denies one, the app-server decides, because only the app-server
+//! knows whether the configured provider needs a login at all.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     once_per_file::OncePerFile,
 };
 
-/// The oldest version whose app-server has what is used here.
+/// The oldest version whose app-server has everything that is used here.
 const OLDEST: &str = "0.125.0";
 
 pub(super) const HOW_TO_UPDATE: &str =
@@ -26,7 +26,7 @@ pub(super) const HOW_TO_UPDATE: &str =
 
 pub(super) const HOW_TO_LOG_IN: &str = "run `codex login` once in a terminal";
 
-/// A program that can be started.
+/// An installed program that can be started.
 #[derive(Clone, Debug)]
 pub(super) struct Installation {
     pub(super) path: PathBuf,
@@ -57,7 +57,7 @@ impl Prober {
     }
 }
 
-/// The version in what the program says of itself, unless it is too old to be driven.
+/// Extracts the version from the output of `--version`; refuses a version that is too old.
 fn checked(said: &str, path: &str) -> Result<Arc<str>, Failure> {
     let unavailable = |message| Failure::new(FailureKind::Unavailable, message);
     let Some(version) = Version::find(said) else {
@@ -71,7 +71,7 @@ fn checked(said: &str, path: &str) -> Result<Arc<str>, Failure> {
     Ok(version.to_string().into())
 }
 
-/// What the command line says about the login; `Unknown` where it says nothing.
+/// Asks `codex login status`. Returns `Unknown` if the output says nothing about the login.
 pub(super) async fn login_status(
     host: &Host,
     spec: &SessionSpec,
@@ -107,7 +107,7 @@ fn of_status(succeeded: bool, said: &str) -> Login {
     Login::In { lane: lane.map(Into::into) }
 }
 
-/// For `doctor`, and for choosing an executor.
+/// Builds the report for `doctor` and for the choice of an executor.
 pub(super) fn health(installation: &Installation, login: Login) -> Health {
     Health {
         installed: Some(Installed {

@@ -1,5 +1,5 @@
-//! The running processes, one per shape: started by the first who needs it, shared by everybody
-//! else, and replaced when it has ended.
+//! The running app-server processes, one per [`AppServerSpec`]. A process is started on first use,
+//! shared by all threads with the same specification, and replaced when it has exited.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use super::{launch::Shape, server::Server};
 use crate::host::Host;
 
-/// What a process gets to end by itself when everything ends.
+/// How long a process may take to exit by itself at shutdown.
 const GRACE: Duration = Duration::from_secs(4);
 
 type Slot = Arc<tokio::sync::Mutex<Option<Server>>>;
@@ -24,17 +24,17 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// A process of this shape that takes threads.
+    /// Returns a process for `spec` that accepts threads; starts one if there is none.
     pub(super) async fn get(&self, host: &Host, shape: &Shape) -> Result<Server, Failure> {
         let slot = self.slot(shape);
-        // Whoever comes meanwhile waits for the same start.
+        // Concurrent callers wait here for the same start.
         let mut current = slot.lock().await;
         if let Some(server) = current.as_ref() {
             if server.takes_threads() {
                 return Ok(server.clone());
             }
             if !server.is_open() {
-                // Conversations are locked by the process that has them open.
+                // A process locks the conversations it has open; wait until the locks are released.
                 server.gone().await;
             }
         }

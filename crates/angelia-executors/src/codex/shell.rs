@@ -1,14 +1,14 @@
-//! A command as its author wrote it.
+//! Unwraps a command from the shell that runs it.
 //!
-//! The server reports `/bin/bash -lc 'git status'`. People, and the patterns of a profile, mean
-//! `git status`. What is not exactly a shell with one script is left as it is: a command must never
+//! Codex reports `/bin/bash -lc 'git status'`. People, and the patterns of a profile, mean `git
+//! status`. Anything but a shell with exactly one script is left as it is: a command must never
 //! look smaller than it is.
 
 use std::borrow::Cow;
 
 const SHELLS: &[&str] = &["bash", "sh", "zsh", "dash", "ksh"];
 
-/// The script of a shell's command line, or the command line itself.
+/// Returns the script of a shell's command line, or the command line itself.
 pub(crate) fn script(command: &str) -> Cow<'_, str> {
     match words(command).as_deref() {
         Some([shell, flag, script]) if is_shell(shell) && matches!(&**flag, "-lc" | "-c") => {
@@ -23,7 +23,7 @@ fn is_shell(word: &str) -> bool {
     SHELLS.contains(&name)
 }
 
-/// Splits as a shell would, as long as nothing but quoting is in it.
+/// Splits a command like a shell. Returns `None` if it uses any shell syntax other than quoting.
 fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -45,7 +45,7 @@ fn words(command: &str) -> Option<Vec<String>> {
                 '\n' => {}
                 escaped => word.get_or_insert_default().push(escaped),
             },
-            // Everything that means something to a shell outside quotes, except what we know.
+            // All other characters with a meaning to a shell outside quotes.
             '\n' | '$' | '`' | '&' | '|' | ';' | '<' | '>' | '(' | ')' | '{' | '}' | '*' | '?'
             | '[' | ']' | '~' | '#' | '!' => return None,
             plain => word.get_or_insert_default().push(plain),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     proptest! {
-        /// Quoted as shells are, any script comes back; unquoted, nothing is lost.
+        /// Any script that is quoted for a shell comes back unchanged.
         #[test]
         fn quoting_is_undone(text in ".*") {
             let quoted = format!("/bin/bash -lc '{}'", text.replace('\'', r"'\''"));

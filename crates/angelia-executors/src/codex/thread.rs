@@ -1,5 +1,4 @@
-//! From a specification to an open thread: new, taken up again, copied, or with a history from
-//! elsewhere.
+//! Opens threads: starts a new one, resumes one, forks one, or starts one with a given history.
 
 use std::{fs, os::unix::fs::DirBuilderExt as _, sync::Arc, time::Duration};
 
@@ -27,11 +26,11 @@ use crate::{
     pool::{VERSION, Warm},
 };
 
-/// How long a conversation may stay locked by a process that is just ending.
+/// How long to wait for the process that still holds a conversation's lock to exit.
 const LOCKED: Duration = Duration::from_secs(5);
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// A thread that is open in a process.
+/// A thread that is loaded in an app-server process.
 #[derive(Debug)]
 pub(super) struct Thread {
     pub(super) server: Server,
@@ -41,7 +40,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Unloads it, and ends everything it has started.
+    /// Unloads the thread, and ends every process it has started.
     pub(super) async fn close(self) {
         self.server.leave(&self.opened.thread, self.inbox).await;
         self.leash.pull().await;
@@ -58,11 +57,11 @@ impl Warm for Thread {
     }
 }
 
-/// Everything a thread needs to be opened.
+/// Everything that is needed to open a thread.
 #[derive(Clone, Debug)]
 pub(super) struct Recipe {
     host: Host,
-    /// As the program can honour it.
+    /// Reduced to what Codex can honour.
     pub(super) spec: Arc<SessionSpec>,
     pub(super) installation: Arc<Installation>,
     pub(super) shape: Shape,
@@ -83,7 +82,7 @@ impl Recipe {
         Ok(Self { host: host.clone(), spec: Arc::new(spec), installation, shape })
     }
 
-    /// What two threads must share so that one can stand in for the other.
+    /// Returns the fingerprint that two threads must share to be interchangeable.
     pub(super) fn fingerprint(&self) -> LaunchFingerprint {
         let version = [self.installation.version.as_bytes()];
         LaunchFingerprint::of(&self.spec).with(VERSION, version)
@@ -100,6 +99,7 @@ impl Recipe {
                 dynamic_tools: spec.caller_tools.iter().map(DynamicTool::from).collect(),
                 ephemeral: false,
             },
+            // An empty list of environments leaves the thread no machine to act on.
             environments: (spec.mode == Mode::Model).then_some(&[]),
         };
         let (opened, inbox) = server.open(&call).await?;
@@ -135,6 +135,7 @@ impl Recipe {
                 Err(CallError::Refused(error)) if is_lost(&error.message) => {
                     return Err(ResumeError::Lost);
                 }
+                // Another process still has the conversation open, probably one that is exiting.
                 Err(CallError::Refused(error))
                     if error.message.contains("active writer") && Instant::now() < until =>
                 {
@@ -145,8 +146,9 @@ impl Recipe {
         }
     }
 
-    /// The program puts the owner's own `AGENTS.md` before every conversation and knows no way to leave
-    /// it out. A caller of model mode could have it repeated, so there is no such conversation.
+    /// Refuses a model-mode thread that would show the model a file of this machine. Codex puts the
+    /// user's own `AGENTS.md` before every conversation and has no way to leave it out; a caller of
+    /// model mode could make the model repeat it.
     async fn checked(&self, thread: Thread) -> Result<Thread, OpenError> {
         let theirs = thread.opened.instructions.first().cloned();
         match theirs.filter(|_| self.spec.mode == Mode::Model) {
@@ -158,7 +160,8 @@ impl Recipe {
         }
     }
 
-    /// What text could bring into the conversation, where it must not.
+    /// Lists the user's skills in model mode, where they must be turned off: a prompt could name
+    /// one.
     async fn skills(&self, server: &Server) -> Result<Vec<Box<str>>, CallError> {
         if self.spec.mode == Mode::Agent {
             return Ok(Vec::new());
@@ -168,7 +171,7 @@ impl Recipe {
         Ok(calls::skill_paths(&listed))
     }
 
-    /// The copy is not kept open.
+    /// Copies a conversation and returns the id of the copy, which is not kept open.
     pub(super) async fn fork(
         &self,
         server: &Server,
@@ -202,7 +205,7 @@ fn own_instructions(path: &str) -> Failure {
     Failure::new(FailureKind::Unavailable, message).with_hint(hint)
 }
 
-/// Why no thread was opened.
+/// Why a thread could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
     #[error("{0}")]
@@ -232,7 +235,7 @@ impl OpenError {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResumeError {
-    #[error("the program no longer has the conversation")]
+    #[error("Codex no longer has the conversation")]
     Lost,
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -247,7 +250,7 @@ pub(super) fn is_lost(message: &str) -> bool {
 fn make_folder(spec: &SessionSpec) -> Result<(), Failure> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.cwd);
     made.map_err(|error| {
-        let message = format!("the folder {} cannot be made: {error}", spec.cwd.display());
+        let message = format!("cannot create the folder {}: {error}", spec.cwd.display());
         Failure::new(FailureKind::Unavailable, message)
             .with_hint("check its permissions and the space on the disk")
     })

@@ -1,5 +1,4 @@
-//! Items that are tools: their names, what each does to the machine, how to say it in one line, and
-//! what came of it.
+//! Describes items that are tool calls: their name, class, title and outcome.
 
 use std::{borrow::Cow, fmt::Write as _, sync::Arc};
 
@@ -13,14 +12,14 @@ use super::{
 };
 use crate::prose::{cut, first_line};
 
-/// What commands, patches and searches are called: by the names their models know them by.
+/// Names of tools, as their models know them.
 pub(crate) const SHELL: &str = "shell";
 pub(crate) const PATCH: &str = "apply_patch";
 
-/// Of structured output that has no text, this much is shown.
+/// How much structured output is shown when there is no text, in characters.
 const STRUCTURED: usize = 4000;
 
-/// A tool call, as viewers see it.
+/// A tool call, as clients see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     pub(crate) name: Arc<str>,
@@ -29,12 +28,12 @@ pub(crate) struct Described {
     pub(crate) input: RawJson,
 }
 
-/// How an MCP tool is called in patterns and records.
+/// Returns the name of an MCP tool in permission patterns and records.
 pub(crate) fn mcp_name(server: &str, tool: &str) -> String {
     format!("mcp__{server}__{tool}")
 }
 
-/// `None`: the item is no tool.
+/// Describes a tool call. Returns `None` if the item is not one.
 pub(crate) fn describe(item: &Item<'_>, raw: &RawValue) -> Option<Described> {
     let described = |name: &str, class, title: &str, input: RawJson| {
         Some(Described {
@@ -100,7 +99,7 @@ pub(crate) fn describe(item: &Item<'_>, raw: &RawValue) -> Option<Described> {
     }
 }
 
-/// What is searched for, as far as it is known yet.
+/// Returns the query of a web search, as far as it is known yet.
 pub(crate) fn searched(item: &Item<'_>) -> Option<String> {
     let action = item.action.0.as_ref();
     let queries = action.and_then(|action| action.queries.0.as_ref());
@@ -115,7 +114,7 @@ pub(crate) fn searched(item: &Item<'_>) -> Option<String> {
     said.next().map(str::to_owned)
 }
 
-/// What came of it, from the completed item: did it go well, and what is there to read.
+/// Returns the outcome of a completed item: whether it succeeded, and its output.
 pub(crate) fn outcome(item: &Item<'_>) -> (bool, String) {
     let status = item.status.as_str();
     let ok = !matches!(status, Some("failed" | "declined" | "interrupted" | "inProgress"));
@@ -166,7 +165,7 @@ fn command_outcome(item: &Item<'_>, ok: bool) -> (bool, String) {
     (false, text)
 }
 
-/// The texts of an output; what is no text is named.
+/// Joins the texts of an output; a part without text is shown by its type.
 fn parts_text(parts: &[Part<'_>]) -> String {
     let mut text = String::new();
     for part in parts {
@@ -187,7 +186,7 @@ pub(crate) fn to_raw(value: &Value) -> RawJson {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
 }
 
-/// `{"key": raw}`, with the bytes of `raw` as they are.
+/// Returns `{"key": raw}`, with the bytes of `raw` unchanged.
 pub(crate) fn keyed(key: &str, raw: &RawValue) -> RawJson {
     let text = format!("{{\"{key}\":{}}}", raw.get());
     RawValue::from_string(text).map_or_else(|_| raw.to_owned().into(), Into::into)

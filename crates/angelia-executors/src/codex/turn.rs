@@ -1,12 +1,13 @@
-//! One turn: `turn/start`, and everything until its end. The loop listens to the process, to the
-//! engine and to the clock at once; one look into the inbox becomes one batch of events.
+//! Runs one turn: sends `turn/start` and handles everything until the turn ends. The loop waits for
+//! the process, the engine and the timers at once; each batch of messages read from the inbox
+//! becomes one batch of events.
 //!
 //! ```text
 //!     turn/start ─►  running ─► turn/completed ─► Ended
 //!                      │  ▲
-//!  cancel: interrupt ──┤  └── decisions, tools' results, words for the running turn
+//!  cancel: interrupt ──┤  └── decisions, tool results, steering input
 //!                      │
-//!  no end 5 s after the interrupt, end of the process ──► Ended, and never used again
+//!  no end 5 s after the interrupt, or the process exits ──► Ended, and the agent is retired
 //! ```
 
 use std::time::Duration;
@@ -32,13 +33,13 @@ use super::{
 };
 use crate::turn_clocks::{Due, STOP_LIMIT, TurnClocks, interrupted};
 
-/// One that arrives before the turn has a name finds nothing to interrupt.
+/// How often an interrupt is repeated: one that arrives before the turn has an id has no effect.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(500);
 
-/// The program refuses a turn that is told more.
+/// The most text, in characters, that Codex accepts as the input of one turn.
 const MOST_CHARACTERS: usize = 1 << 20;
 
-/// What happens next in a turn.
+/// The next thing that happens in a turn.
 enum Step {
     Said,
     Accepted(Answered),
@@ -63,6 +64,7 @@ impl CodexAgent {
         let ended = self.run_turn(turn, &mut io).await;
         self.in_turn = false;
         self.leftovers.end();
+        // On any other outcome commands may still run, or the sandbox may have left folders behind.
         if ended.status != Status::Completed {
             self.clean_up().await;
         }
@@ -90,7 +92,8 @@ impl CodexAgent {
         let clock = sleep_until(clocks.next());
         tokio::pin!(cancelled, clock);
         loop {
-            // The process comes last, so that a flood of output cannot drown the rest.
+            // Reading the process comes last, so that a flood of output cannot starve the other
+            // branches.
             let step = tokio::select! {
                 biased;
                 () = &mut cancelled, if !asked_to_stop => Step::Cancelled,
@@ -106,6 +109,8 @@ impl CodexAgent {
                 Step::Accepted(answer) => {
                     accepted = None;
                     let refused = self.accepted(answer, &mut batch);
+                    // The cancellation came before the turn had an id: interrupt it now that it has
+                    // one.
                     if asked_to_stop {
                         self.interrupt().await;
                     }
@@ -149,7 +154,8 @@ impl CodexAgent {
         }
     }
 
-    /// Words that are too many for one turn are told before it; the turn then has none of its own.
+    /// Injects input that is too long for one turn into the thread's history, and returns whether
+    /// it did; the turn is then started without input of its own.
     async fn told_before(&mut self, input: &[Content]) -> Result<bool, CallError> {
         let length = |content: &Content| match content {
             Content::Text(text) => text.chars().count(),
@@ -201,15 +207,17 @@ impl CodexAgent {
             Due::GiveUp => {
                 self.retired = true;
                 self.condemn_if_stuck().await;
-                // What it has begun to say and do is closed, and that is all that is known of it.
+                // Close the open text blocks and tool calls. The outcome is the one below, not the
+                // one that the translator reports.
                 let _not_its_end = self.translator.end_of_output(batch);
                 Some(interrupted("interrupted; the agent did not react and is ended"))
             }
         }
     }
 
-    /// Deals with what was said since the last turn, and waits until nothing else is running: a turn
-    /// that is started meanwhile would become words for that one. `false`: the process has gone.
+    /// Processes the messages received since the last turn, and interrupts a turn that still runs:
+    /// Codex would take a `turn/start` during another turn as steering input for that turn. Returns
+    /// `false` if the process is gone or does not become idle in time.
     async fn settle(&mut self) -> bool {
         let (mut said, mut nobody) = (Vec::new(), Vec::new());
         self.inbox.now(&mut said);
@@ -238,7 +246,8 @@ impl CodexAgent {
     }
 }
 
-/// The process ends its inbox too, which says more than this.
+/// Waits for the response to `turn/start`. Stays pending if the process exits, because the closed
+/// inbox then ends the turn with a better reason.
 async fn answer_of(accepted: &mut Option<oneshot::Receiver<Answered>>) -> Answered {
     match accepted {
         Some(answer) => match answer.await {
@@ -249,6 +258,7 @@ async fn answer_of(accepted: &mut Option<oneshot::Receiver<Answered>>) -> Answer
     }
 }
 
+/// Waits for the response to `turn/steer` and returns whether Codex accepted the input.
 async fn taken(steering: &mut Option<oneshot::Receiver<Answered>>) -> bool {
     match steering {
         Some(answer) => matches!(answer.await, Ok(Ok(_))),

@@ -1,8 +1,9 @@
-//! Tokens, turn by turn.
+//! Computes the token usage of each turn.
 //!
-//! The server counts for the whole thread: `total` only grows, from process to process, and a fork
-//! begins with its parent's. So a turn's share is the difference of the totals. Where a thread is
-//! taken up and its total is not known yet, the first difference is what the latest answer took.
+//! The app-server counts for the whole thread: `total` only grows, also from process to process,
+//! and a fork starts with its parent's total. So the usage of a turn is the difference of totals.
+//! When a thread is resumed and its total is unknown, the first difference is that of the latest
+//! response.
 
 use std::sync::Arc;
 
@@ -10,12 +11,12 @@ use angelia_core::model::{ContextWindow, Usage};
 
 use super::protocol::notification::{TokenUsage, Tokens};
 
-/// Whatever a message claims, the sums of a turn must not overflow.
+/// The largest count that is taken from a message, so that the sums of a turn cannot overflow.
 const SANE: u64 = 1 << 50;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// With what was read from the cache and written to it.
+    /// Includes the tokens read from the cache and written to it.
     input: u64,
     cached: u64,
     cache_write: u64,
@@ -49,7 +50,7 @@ impl Count {
         self.output = self.output.saturating_add(more.output).min(SANE);
     }
 
-    /// In our terms the cache's share is not part of the input.
+    /// Converts to our terms, in which input excludes the cached tokens.
     pub(crate) fn usage(self, lane: Option<Arc<str>>, prefix: Option<Arc<str>>) -> Usage {
         let cache = self.cached.saturating_add(self.cache_write);
         Usage {
@@ -65,14 +66,14 @@ impl Count {
     }
 }
 
-/// How full the context is. After a compaction, and when it has overflowed, the server counts
-/// nothing and estimates the sum; so the sum is read, not its parts.
+/// Returns how full the context is. After a compaction or an overflow the app-server counts nothing
+/// and only estimates `totalTokens`, so that field is read and not the others.
 pub(crate) fn context(usage: &TokenUsage) -> Option<ContextWindow> {
     let used = usage.last.0.as_ref()?.total.get()?;
     ContextWindow::told(used, usage.window.get()?)
 }
 
-/// The latest total of a thread.
+/// Tracks the latest total of a thread.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     total: Option<Count>,
@@ -84,14 +85,14 @@ impl Ledger {
         Self { total: (!continued).then(Count::default) }
     }
 
-    /// Takes a message's totals in and says what was spent since the one before.
+    /// Takes the totals of a message and returns the tokens used since the previous one.
     pub(crate) fn advance(&mut self, usage: &TokenUsage) -> Count {
         let last = usage.last.0.as_ref().map(Count::of).unwrap_or_default();
         let Some(total) = usage.total.0.as_ref().map(Count::of) else {
             return Count::default();
         };
         let spent = match self.total {
-            // A total that shrinks has been set back; what is sure is the latest answer.
+            // A total that shrinks was reset; only the latest response is certain.
             Some(earlier) => total.since(earlier).unwrap_or(last),
             None => last,
         };

@@ -1,5 +1,5 @@
-//! The proof that the parrot speaks the protocol it claims to speak: everything it says goes
-//! through the translator that real agents go through, and nothing is left over.
+//! Tests that the parrot speaks Claude Code's protocol: its whole output goes through the
+//! translator that is used for real agents, and every line is understood.
 
 use std::{
     io::{BufRead as _, BufReader, Lines, PipeReader, PipeWriter, Write as _, pipe},
@@ -73,7 +73,7 @@ impl Session {
         }
     }
 
-    /// Runs a turn; `react` sees everything as it comes and says what to write.
+    /// Runs a turn. `react` sees every event as it comes and returns a line to write in response.
     fn play(
         &mut self,
         prompt: &str,
@@ -111,7 +111,7 @@ impl Session {
         })
     }
 
-    /// Interrupts as soon as something fits.
+    /// Runs a turn and interrupts it at the first event that `fits`.
     fn stop_at(&mut self, prompt: &str, fits: impl Fn(&Emitted) -> bool) -> Played {
         let mut once = false;
         self.play(prompt, |event, _| {
@@ -129,7 +129,7 @@ impl Played {
         })
     }
 
-    /// The names of what happened, deltas of one block as one.
+    /// Returns the names of the events, without consecutive repetitions.
     fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<&str> = self
             .events()
@@ -181,7 +181,7 @@ fn an_echo_is_a_whole_turn() {
                     assert_eq!(**text, deltas);
                 }
                 EventKind::Usage(usage) => {
-                    // Of this turn, not of the process.
+                    // The usage is that of this turn, not of the process.
                     assert_eq!(usage.input_tokens, 3, "turn {turn}");
                     assert_eq!(usage.output_tokens, 6, "turn {turn}");
                     assert_eq!(usage.cost_usd, Some(0.0));

@@ -1,4 +1,4 @@
-//! The end of a turn: the one `result` line, and what must be said before it.
+//! The end of a turn: its single `result` line, and the lines that must precede it.
 
 use std::{io, io::Write, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{
     turn::{Ending, Turn},
 };
 
-/// When a pretended limit opens again.
+/// The time until a simulated rate limit resets.
 const LIMIT: Duration = Duration::from_mins(1);
 
 const STOPPED: &str = "[Request interrupted by user]";
@@ -40,7 +40,8 @@ impl<W: Write> Turn<'_, W> {
         self.parrot.voice.say(line)
     }
 
-    /// The reason, in the place where the answer would have been.
+    /// Writes the failure as an `assistant` line in place of the answer, and returns the fields of
+    /// the `result` line.
     fn failed(&mut self, failing: Failing) -> io::Result<Value> {
         if failing == Failing::Rate {
             let resets_at = jiff::Timestamp::now().as_second() + LIMIT.as_secs().cast_signed();
@@ -67,7 +68,8 @@ impl<W: Write> Turn<'_, W> {
             "api_error_status": failing.status()}))
     }
 
-    /// What was being said or done is closed. A message broken off is not counted.
+    /// Closes the open message and tool call, and returns the fields of the `result` line. The
+    /// words of an interrupted message are not counted.
     fn interrupted(&mut self) -> io::Result<Value> {
         let voice = &mut self.parrot.voice;
         let (text, reason) = match &self.tool {

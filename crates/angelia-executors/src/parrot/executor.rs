@@ -1,8 +1,9 @@
-//! The parrot as a kind of agent: our own program, started again with its hidden subcommand, and
-//! driven by what drives every program of this protocol.
+//! The parrot as an executor: starts our own program with its hidden subcommand and drives it with
+//! the same code as Claude Code.
 //!
-//! Permissions, at every level: what `!ask` and `!question` ask is decided by the engine's rules
-//! and by people, as with any agent; `!tool` is a show and asks nobody. Nothing ever happens.
+//! At every permission level, `!ask` and `!question` are decided by the engine's rules and by
+//! people, as with any agent. `!tool` only simulates a tool call and asks nobody. Nothing is ever
+//! executed.
 
 use std::{collections::BTreeMap, ffi::OsString, future, path::Path, sync::Arc};
 
@@ -24,10 +25,11 @@ use crate::{
     host::Host,
 };
 
-/// The hidden subcommand.
+/// The hidden subcommand of our program that runs the parrot.
 pub const SUBCOMMAND: &str = "parrot";
 
-/// The parrot treats text as this version of the protocol's own program does, or more simply.
+/// The version of Claude Code whose protocol the parrot speaks. It treats text like that version,
+/// or more simply.
 const PROTOCOL: &str = "2.1.325";
 
 pub const REGISTRATION: Registration = Registration {
@@ -49,8 +51,8 @@ impl Program for Parrot {
         "the parrot"
     }
 
-    /// It has no prompt and no memory, so whatever of those it is given changes nothing: it takes
-    /// a prompt, but cannot claim to carry a history. It never touches this machine.
+    /// The parrot ignores system prompts and histories. It may claim to accept a prompt, but not to
+    /// carry a history. It supports model mode because it never touches this machine.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             replace_prompt: true,
@@ -107,7 +109,7 @@ impl Program for Parrot {
         Ok(arguments)
     }
 
-    /// It keeps none.
+    /// Returns `None`: the parrot keeps no transcripts.
     fn transcripts(&self, _environment: &BTreeMap<OsString, OsString>) -> Option<Transcripts> {
         None
     }

@@ -1,6 +1,6 @@
-//! The ways a turn can be made to fail, and how the protocol tells each of them.
+//! The failures that `!fail` can simulate, and how the protocol reports each of them.
 
-/// Named by the word that follows `!fail`.
+/// A failure, named by the word that follows `!fail`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failing {
     Auth,
@@ -33,12 +33,12 @@ impl Failing {
         self.row().0
     }
 
-    /// What programs decide by.
+    /// The machine-readable code.
     pub(super) const fn error(self) -> &'static str {
         self.row().1
     }
 
-    /// The HTTP status a real agent would have got.
+    /// The HTTP status that a real agent would have received.
     pub(super) const fn status(self) -> Option<u16> {
         self.row().2
     }

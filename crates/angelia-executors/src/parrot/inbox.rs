@@ -1,5 +1,5 @@
-//! What the parrot hears: lines of stdin, read on a thread of their own, so that an interrupt is
-//! noticed in the middle of a sentence.
+//! The parrot's stdin, read on a thread of its own, so that an interrupt is noticed in the middle
+//! of an answer.
 
 use std::{
     io::{self, BufRead, Read as _},
@@ -12,26 +12,26 @@ use angelia_wire::limits::{KEEP, MAX_FRAME};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Lines that may wait unread; then the other side waits.
+/// Limits the lines that wait to be handled. At the limit, the other side waits.
 const WAITING: usize = 64;
-/// It only copies bytes.
+/// Small, because the reader thread only copies bytes.
 const READER_STACK: usize = 64 * 1024;
 
-/// One line, understood as far as it matters here.
+/// One parsed line.
 #[derive(Debug)]
 pub(super) enum Heard {
     User(Prompt),
-    /// The other side wants something at once.
+    /// A control request, which is answered at once.
     Request {
         id: Value,
         request: Value,
     },
-    /// The answer to a request of ours.
+    /// The answer to our control request.
     Answer {
         id: String,
         response: Value,
     },
-    /// A kind that means nothing to us; ignored, as the protocol demands.
+    /// An unknown kind, which the protocol requires us to ignore.
     Other,
 }
 
@@ -39,11 +39,11 @@ pub(super) enum Heard {
 pub(super) struct Prompt {
     pub(super) text: String,
     pub(super) images: usize,
-    /// The sender's name for the message.
+    /// The sender's id for the message.
     pub(super) uuid: Option<String>,
 }
 
-/// A line after which nothing can be relied on.
+/// An error after which the rest of stdin cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     #[error("stdin could not be read: {0}")]
@@ -60,7 +60,6 @@ pub(super) enum Broken {
 pub(super) enum Next {
     Line(Heard),
     Quiet,
-    /// Stdin has ended.
     Closed,
 }
 
@@ -68,7 +67,8 @@ pub(super) enum Next {
 pub(super) struct Inbox(Receiver<Result<Vec<u8>, Broken>>);
 
 impl Inbox {
-    /// The thread ends with its input. Nobody waits for it: it may sit in a read for ever.
+    /// Starts the reader thread, which ends with its input. It is never joined, because it may
+    /// block in a read for ever.
     pub(super) fn open(input: impl BufRead + Send + 'static) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(WAITING);
         thread::Builder::new()
@@ -78,7 +78,7 @@ impl Inbox {
         Ok(Self(receiver))
     }
 
-    /// Waits at most that long; without a limit until something comes.
+    /// Waits for the next line, at most for `within` if that is given.
     pub(super) fn next(&self, within: Option<Duration>) -> Result<Next, Broken> {
         let line = match within {
             Some(within) => self.0.recv_timeout(within),
@@ -123,7 +123,7 @@ fn read_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, Broken> {
     }
 }
 
-/// The parts of a line that are looked at; everything else in it is skipped unread.
+/// The fields of a line that the parrot reads; the others are skipped.
 #[derive(Deserialize)]
 struct Head {
     #[serde(rename = "type")]
@@ -146,7 +146,7 @@ fn understand(line: &[u8]) -> Result<Heard, Broken> {
         return Ok(Heard::Other);
     }
     let Ok(head) = serde_json::from_slice::<Head>(line) else {
-        // A bare scalar or a field of another shape is foreign, not broken.
+        // Valid JSON of another shape is an unknown line, not an error.
         serde_json::from_slice::<serde::de::IgnoredAny>(line)?;
         return Ok(Heard::Other);
     };

@@ -1,5 +1,5 @@
-//! One message of the parrot, as a model's would arrive: started, block by block, stopped; and each
-//! whole block once more on an `assistant` line.
+//! Writes one assistant message the way a model's message arrives: a start, blocks, a stop. Each
+//! complete block is repeated on an `assistant` line.
 
 use std::io::{self, Write};
 
@@ -17,17 +17,17 @@ pub(super) enum Channel {
 pub(super) struct Message {
     id: String,
     model: String,
-    /// The sender's names for what is being answered.
+    /// The ids of the messages that are being answered.
     marks: Value,
     words: Words,
-    /// How many blocks have been started.
+    /// The number of blocks that have been started.
     blocks: u32,
     open: Option<Block>,
-    /// The last whole block of the answer.
+    /// The last complete block of the answer.
     answer: Option<String>,
 }
 
-/// What a whole message leaves.
+/// The result of a complete message.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) words: Words,
@@ -79,7 +79,7 @@ impl Message {
         Ok(message)
     }
 
-    /// A piece of text; it continues the open block where that is of the same kind.
+    /// Writes a chunk of text. It continues the open block if that has the same kind.
     pub(super) fn speak<W: Write>(
         &mut self,
         voice: &mut Voice<W>,
@@ -103,7 +103,7 @@ impl Message {
         self.delta(voice, &delta)
     }
 
-    /// A block of the answer is open, so that more of it needs a new paragraph.
+    /// Returns whether a block of the answer is open, so that more text needs a new paragraph.
     pub(super) fn is_answering(&self) -> bool {
         let open = self.open.as_ref();
         open.is_some_and(|open| open.channel == Channel::Answer && !open.text.is_empty())
@@ -135,7 +135,7 @@ impl Message {
         self.stop_block(voice)
     }
 
-    /// Says why it stopped.
+    /// Ends the message with a stop reason.
     pub(super) fn end<W: Write>(
         mut self,
         voice: &mut Voice<W>,
@@ -146,7 +146,8 @@ impl Message {
         Ok(Said { words: self.words, answer: self.answer })
     }
 
-    /// What there is of an interrupted block, before anybody is told of the interruption.
+    /// Writes the text so far of an interrupted block. Must come before the interruption is
+    /// reported.
     pub(super) fn break_off<W: Write>(&self, voice: &mut Voice<W>) -> io::Result<()> {
         match &self.open {
             Some(open) => self.assistant(voice, &open.whole(), json!({"aborted": true})),
@@ -154,7 +155,7 @@ impl Message {
         }
     }
 
-    /// The end of an interrupted message: blocks that never came are called off.
+    /// Ends an interrupted message and reports its remaining blocks as abandoned.
     pub(super) fn abandon<W: Write>(mut self, voice: &mut Voice<W>) -> io::Result<()> {
         if self.open.take().is_some() {
             self.stop_block(voice)?;

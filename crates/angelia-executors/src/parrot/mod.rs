@@ -1,12 +1,12 @@
-//! The parrot: an agent that is part of the program, so that everything can be seen and tried
-//! where no coding agent is installed.
+//! The `parrot` executor: a built-in demo agent, so that Angelia can be tried where no coding agent
+//! is installed.
 //!
-//! It is a process of its own, as any other agent (this program with the hidden subcommand
-//! `parrot`), and speaks the same stream-json protocol, so that it is driven, supervised and
-//! recorded by the same code. It has no model, remembers nothing, reads no file, runs no command,
+//! Like any other agent, the parrot is a process of its own: this program with the hidden
+//! subcommand `parrot`. It speaks Claude Code's stream-json protocol, so the same code drives,
+//! supervises and records it. It has no model, remembers nothing, reads no file, runs no command,
 //! opens no connection, and says in its answers that it is a demo.
 //!
-//! Plain text is repeated. A line that begins with one of these is carried out, in order:
+//! It repeats plain text. A line that begins with one of these directives is carried out, in order:
 //!
 //! | line | what happens |
 //! |---|---|
@@ -23,12 +23,12 @@
 //!
 //! Tokens are words; the cost is 0.
 //!
-//! - `executor`: the process as a kind of agent.
-//! - [`process`]: the process: its loop, its waiting, the requests it answers.
-//! - `options`, `inbox`: its arguments and its stdin.
-//! - `script`: a prompt becomes steps. Pure.
-//! - `turn`, `tools`, `message`, `ending`, `failing`: the steps become lines.
-//! - `speech`: stdout.
+//! - `executor`: implements the executor port.
+//! - [`process`]: the process's main loop and the control requests that it answers.
+//! - `options`, `stdin`: its arguments and its stdin.
+//! - `script`: parses a prompt into steps. Pure.
+//! - `turn`, `tools`, `message`, `turn_result`, `simulated_failure`: the steps become lines.
+//! - `output`: stdout.
 
 #[cfg(test)]
 mod conformance;

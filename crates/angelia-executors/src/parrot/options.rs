@@ -1,10 +1,10 @@
-//! The parrot's arguments: the few of the protocol's flags that mean something to it.
+//! The parrot's arguments: the few of Claude Code's flags that it supports.
 
 use super::speech::new_id;
 
 #[derive(Debug)]
 pub(super) struct Options {
-    /// The conversation's name: the one given, the one resumed, or a new one.
+    /// The session id: the given one, the resumed one, or a new one.
     pub(super) session: String,
     pub(super) model: String,
 }
@@ -18,7 +18,7 @@ pub(super) enum BadArgument {
 }
 
 impl Options {
-    /// The only model there is, until somebody asks for it by another name.
+    /// The name of the model, unless `--model` or `set_model` gives it another one.
     pub(super) const MODEL: &str = "parrot";
 
     pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, BadArgument> {

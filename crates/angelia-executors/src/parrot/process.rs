@@ -1,8 +1,8 @@
-//! The parrot as a process: one conversation, many turns, until stdin ends.
+//! The parrot's process: one conversation with many turns, until stdin ends.
 //!
-//! Two threads: one reads stdin, this one does everything else. A turn that waits (for the next
-//! word, for an answer, for nothing at all) listens meanwhile, so requests are answered and
-//! interrupts obeyed at any moment.
+//! There are two threads: one reads stdin, the main thread does everything else. A turn that waits
+//! (for the next word, for an answer, or in `!hang`) handles input meanwhile, so control requests
+//! are answered and interrupts obeyed at any moment.
 
 use std::{
     collections::VecDeque,
@@ -22,13 +22,13 @@ use super::{
     turn,
 };
 
-/// How many names of messages are remembered, to drop one that is sent twice.
+/// Limits the message ids that are remembered, to drop a message that is sent twice.
 const REMEMBERED: usize = 64;
-/// Silence that nobody can interrupt any more ends by itself some day.
+/// Ends `!hang` after stdin has ended, when nothing can interrupt it any more.
 const ABANDONED_HANG: Duration = Duration::from_mins(10);
 
-/// The hidden subcommand: [`run`] on this process's own pipes. Needs no runtime and should be
-/// called before anything large is set up, as a session may have one of these.
+/// Runs the hidden subcommand: [`run`] on this process's own pipes. Needs no Tokio runtime. Call it
+/// before anything large is set up, because every session may have a process of its own.
 pub fn main(arguments: impl IntoIterator<Item = String>) -> u8 {
     let input = match io::stdin().as_fd().try_clone_to_owned() {
         Ok(input) => BufReader::new(File::from(input)),
@@ -40,8 +40,8 @@ pub fn main(arguments: impl IntoIterator<Item = String>) -> u8 {
     run(arguments, input, io::stdout().lock(), &mut io::stderr())
 }
 
-/// Talks until `input` ends, and returns the exit code: 0, or 1 when the last turn failed or
-/// something broke; then `errors` says what.
+/// Serves turns until `input` ends, and returns the exit code: 0, or 1 if the last turn or the
+/// process failed. A failure of the process is described in `errors`.
 pub fn run(
     arguments: impl IntoIterator<Item = String>,
     input: impl BufRead + Send + 'static,
@@ -68,7 +68,7 @@ pub(super) enum Halt {
 }
 
 impl From<io::Error> for Halt {
-    /// Nobody hears us any more.
+    /// Every I/O error here is a failed write to stdout.
     fn from(error: io::Error) -> Self {
         Self::Broken(format!("stdout could not be written: {error}"))
     }
@@ -93,11 +93,11 @@ impl<E: Into<Halt>> From<E> for Stop {
     }
 }
 
-/// What came of a question.
+/// The result of a control request to the other side.
 #[derive(Debug)]
 pub(super) enum Answer {
     Given(Value),
-    /// Stdin has ended; nobody will ever answer.
+    /// Stdin ended before an answer came.
     Never,
 }
 
@@ -106,16 +106,15 @@ pub(super) struct Parrot<W> {
     inbox: Inbox,
     pub(super) voice: Voice<W>,
     pub(super) model: String,
-    /// Turns taken so far.
     pub(super) turns: u32,
-    /// Words of all turns.
+    /// Of all turns.
     pub(super) total: Words,
-    /// Commands that need not be asked for again.
+    /// Commands that were allowed for the whole session.
     pub(super) allowed: Vec<String>,
     pub(super) last_failed: bool,
     queue: VecDeque<Prompt>,
     remembered: VecDeque<String>,
-    /// Our question that is still open, and its answer.
+    /// The id of our unanswered control request.
     question: Option<String>,
     answer: Option<Value>,
     busy: bool,
@@ -156,7 +155,8 @@ impl<W: Write> Parrot<W> {
                     Next::Closed => return Ok(self.last_failed.into()),
                 }
             } else {
-                // What queued up behind a turn is answered together, as the protocol has it.
+                // As in Claude Code, messages that queued up during a turn form the next turn
+                // together.
                 let prompts: Vec<Prompt> = self.queue.drain(..).collect();
                 self.busy = true;
                 self.interrupted = false;
@@ -166,7 +166,7 @@ impl<W: Write> Parrot<W> {
         }
     }
 
-    /// Listens for that long; with zero, to what is already there.
+    /// Handles input for `duration`; if that is zero, only what has already arrived.
     pub(super) fn pause(&mut self, duration: Duration) -> Result<(), Stop> {
         let until = Instant::now() + duration;
         loop {
@@ -182,7 +182,7 @@ impl<W: Write> Parrot<W> {
         }
     }
 
-    /// Listens until interrupted.
+    /// Handles input until the turn is interrupted.
     pub(super) fn hang(&mut self) -> Result<(), Stop> {
         loop {
             match self.inbox.next(None)? {
@@ -196,7 +196,7 @@ impl<W: Write> Parrot<W> {
         }
     }
 
-    /// Asks the other side and listens until it has answered.
+    /// Sends a control request and handles input until it is answered.
     pub(super) fn ask(&mut self, request: &Value) -> Result<Answer, Stop> {
         let id = super::speech::new_id();
         self.voice
@@ -240,7 +240,8 @@ impl<W: Write> Parrot<W> {
         Ok(())
     }
 
-    /// A message that was sent before is dropped: one message, one turn.
+    /// Queues a message. A message that was sent before is dropped, so that each one runs only
+    /// once.
     fn queue(&mut self, prompt: Prompt) -> io::Result<()> {
         if let Some(uuid) = &prompt.uuid {
             if self.remembered.contains(uuid) {
@@ -287,7 +288,7 @@ impl<W: Write> Parrot<W> {
                 return Err(Halt::Exit(0));
             }
             other => {
-                self.voice.refused(id, &format!("Unsupported control request subtype: {other}"))?
+                self.voice.refused(id, &format!("Unsupported control request subtype: {other}"))?;
             }
         }
         Ok(())
@@ -308,7 +309,7 @@ impl<W: Write> Parrot<W> {
         Ok(())
     }
 
-    /// Drops messages that wait, and returns their names.
+    /// Removes the chosen messages from the queue and returns their ids.
     fn cancel(&mut self, chosen: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
         let (dropped, kept) = self
             .queue
@@ -323,7 +324,7 @@ impl<W: Write> Parrot<W> {
     }
 }
 
-/// The answer to `initialize`.
+/// Returns the response to `initialize`.
 fn introduction() -> Value {
     json!({
         "commands": [], "agents": [], "output_style": "default",

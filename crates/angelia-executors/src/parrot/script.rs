@@ -1,10 +1,10 @@
-//! What a prompt tells the parrot to do. Pure.
+//! Parses a prompt into the steps that the parrot carries out. Pure.
 
 use std::{fmt::Write as _, time::Duration};
 
 use super::failing::Failing;
 
-/// One thing done in a turn, in the order of the prompt's lines.
+/// One step of a turn. Steps run in the order of the prompt's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Say(String),
@@ -19,7 +19,7 @@ pub(super) enum Step {
     Die,
 }
 
-/// Every directive: how it is written, and what it does.
+/// Every directive: its syntax and what it does.
 pub(super) const DIRECTIVES: &[(&str, &str)] = &[
     ("!words N [MS]", "N words, MS milliseconds apart"),
     ("!think [TEXT]", "reasoning before the answer"),
@@ -33,18 +33,18 @@ pub(super) const DIRECTIVES: &[(&str, &str)] = &[
     ("!help", "this list"),
 ];
 
-/// More words than anybody reads, and few enough to end some day.
+/// More words than anybody reads, but few enough that the turn ends.
 const MOST_WORDS: u32 = 1_000_000;
 const LONGEST_GAP: u32 = 60_000;
-/// How much of a prompt is repeated.
+/// Limits the text of a prompt that is repeated.
 const LONGEST_ECHO: usize = 64 * 1024;
 
 const DEFAULT_THOUGHT: &str =
     "A parrot does not think; it repeats. This is what thinking looks like.";
 const DEFAULT_COMMAND: &str = "make everything better";
 
-/// The steps of a prompt. A line that begins with a directive is carried out, every other line is
-/// repeated. Only a prompt without any directive gets the whole introduction.
+/// Parses a prompt. A line that begins with a directive becomes a step, every other line is
+/// repeated. Only a prompt without any directive gets the introduction.
 pub(super) fn read(prompt: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut text = String::new();
@@ -63,7 +63,7 @@ pub(super) fn read(prompt: &str) -> Vec<Step> {
     steps
 }
 
-/// The answer to plain text.
+/// Returns the answer to a prompt without directives.
 fn introduction(said: &str) -> String {
     let said = if said.is_empty() {
         "You said nothing.".to_owned()
@@ -93,7 +93,8 @@ fn shortened(text: &str) -> String {
     format!("{} … and {} bytes more", &text[..end], text.len() - end)
 }
 
-/// A word that is no directive makes the line plain text; a directive used wrongly is explained.
+/// Parses a line. `None`: it does not begin with a directive. A directive with wrong arguments
+/// becomes an explanation of its syntax.
 fn directive(line: &str) -> Option<Step> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();

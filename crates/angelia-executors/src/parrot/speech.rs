@@ -1,4 +1,4 @@
-//! What the parrot says: lines of the stream-json protocol, one JSON object each.
+//! The parrot's stdout: lines of the stream-json protocol, one JSON object each.
 
 use std::io::{self, Write};
 
@@ -6,10 +6,10 @@ use angelia_wire::limits::KEEP;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// The parrot's own version is ours.
+/// The parrot has Angelia's version.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Words, as other agents count tokens.
+/// Counts words, in place of the tokens that other agents count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) heard: u64,
@@ -31,7 +31,7 @@ impl Words {
             "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0})
     }
 
-    /// By model; empty while nothing was counted, as the protocol has it.
+    /// Returns the counts by model. As in Claude Code, the object is empty if nothing was counted.
     pub(super) fn by_model(self, model: &str) -> Value {
         let mut models = Map::new();
         if self != Self::default() {
@@ -43,7 +43,7 @@ impl Words {
     }
 }
 
-/// Stdout, and the name of the conversation that nearly every line carries.
+/// Writes lines to stdout. Nearly every line carries the session id.
 #[derive(Debug)]
 pub(super) struct Voice<W> {
     out: W,
@@ -60,7 +60,7 @@ impl<W: Write> Voice<W> {
         &self.session
     }
 
-    /// A line of the conversation: the session's name and an id of its own are added.
+    /// Writes a line of the conversation, with the session id and an id of its own.
     pub(super) fn say(&mut self, mut line: Value) -> io::Result<()> {
         line["session_id"] = Value::from(self.session.as_str());
         if line.get("uuid").is_none() {
@@ -69,7 +69,7 @@ impl<W: Write> Voice<W> {
         self.bare(&line)
     }
 
-    /// A line about the connection, which carries neither.
+    /// Writes a line as it is. Control messages carry neither id.
     pub(super) fn bare(&mut self, line: &Value) -> io::Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line)?;
@@ -82,7 +82,7 @@ impl<W: Write> Voice<W> {
         Ok(())
     }
 
-    /// How far a message of the sender has come.
+    /// Reports the state of one of the sender's messages.
     pub(super) fn lifecycle(&mut self, message: Option<&str>, state: &str) -> io::Result<()> {
         match message {
             Some(id) => {
@@ -92,7 +92,8 @@ impl<W: Write> Voice<W> {
         }
     }
 
-    /// A `user` line: what the conversation was told, not what a person said.
+    /// Writes a `user` line, which reports a tool result or an interruption, not a person's
+    /// message.
     pub(super) fn told(&mut self, content: &Value, more: Value) -> io::Result<()> {
         let mut line = json!({"type": "user", "message": {"role": "user", "content": content},
             "parent_tool_use_id": null, "timestamp": jiff::Timestamp::now().to_string()});
@@ -115,7 +116,7 @@ impl<W: Write> Voice<W> {
     }
 }
 
-/// Adds the fields of one object to another.
+/// Adds the fields of `more` to `line`.
 pub(super) fn extend(line: &mut Value, more: Value) {
     if let (Some(line), Value::Object(more)) = (line.as_object_mut(), more) {
         line.extend(more);

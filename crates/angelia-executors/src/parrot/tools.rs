@@ -1,4 +1,4 @@
-//! Pretended tools. None of them does anything; their results say so.
+//! Simulated tools. None of them does anything, and their results say so.
 
 use std::{io, io::Write, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
 const PRETENDED: &str = "Only pretended: nothing was read, run or changed.";
 const COLOUR: &str = "Which colour is the parrot?";
 
-/// What was decided about a tool call.
+/// The decision on a tool call.
 enum Verdict {
     Allowed {
         input: Value,
@@ -23,14 +23,14 @@ enum Verdict {
         why: String,
         interrupt: bool,
     },
-    /// The answer made no sense.
+    /// The answer was invalid.
     Unclear {
         why: String,
     },
 }
 
 impl<W: Write> Turn<'_, W> {
-    /// A tool that needs nobody's leave, takes its time and succeeds.
+    /// Simulates a tool call that needs no permission, takes `takes` and succeeds.
     pub(super) fn pretend(&mut self, name: &str, takes: Duration) -> Result<(), Stop> {
         let input = match name {
             "Bash" => json!({"command": "true", "description": PRETENDED}),
@@ -43,7 +43,7 @@ impl<W: Write> Turn<'_, W> {
         self.say(&format!("The tool {name} was only pretended."))
     }
 
-    /// A shell command that may run only if somebody says so.
+    /// Asks whether a shell command may run.
     pub(super) fn ask_for(&mut self, command: &str) -> Result<(), Stop> {
         let input = json!({"command": command, "description": "Pretended; nothing will run"});
         let id = self.call("Bash", &input)?;
@@ -73,7 +73,7 @@ impl<W: Write> Turn<'_, W> {
         }
     }
 
-    /// Asks a person to choose.
+    /// Asks a person to choose a colour.
     pub(super) fn question(&mut self) -> Result<(), Stop> {
         let name = "AskUserQuestion";
         let options = ["Green", "Red", "Blue"]
@@ -97,7 +97,7 @@ impl<W: Write> Turn<'_, W> {
         }
     }
 
-    /// The last block of a message, and its end: the tool's turn now.
+    /// Writes a tool call as the last block of the open message, and ends that message.
     fn call(&mut self, name: &str, input: &Value) -> Result<String, Stop> {
         let id = format!("toolu_{}", new_id());
         let mut message = self.open()?;
@@ -169,7 +169,7 @@ fn verdict(response: &Value) -> Verdict {
     }
 }
 
-/// The commands that need not be asked for again.
+/// Returns the commands that were allowed for the whole session.
 fn session_rules(updates: &Value) -> Vec<String> {
     let updates = updates.as_array().into_iter().flatten();
     let rules = updates

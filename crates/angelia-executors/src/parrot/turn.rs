@@ -1,4 +1,4 @@
-//! One turn: what the prompt orders, step by step, and how it ends.
+//! Runs one turn: the steps of the prompt's script, and the end of the turn.
 
 use std::{
     io::{self, Write},
@@ -16,21 +16,21 @@ use super::{
     speech::{VERSION, Words, extend},
 };
 
-/// Text comes in pieces of about this many bytes.
+/// Text is written in chunks of about this many bytes.
 const PIECE: usize = 24;
 
 #[derive(Debug)]
 pub(super) struct Turn<'p, W> {
     pub(super) parrot: &'p mut Parrot<W>,
-    /// The sender's names for the messages, as the lines carry them.
+    /// The ids of the sender's messages, as fields for the lines that refer to them.
     pub(super) marks: Value,
     pub(super) began: Instant,
-    /// Words heard since the last message: the prompt's, or a tool's.
+    /// Input words since the last message: those of the prompt, or of a tool result.
     pub(super) heard: u64,
     pub(super) spent: Words,
     pub(super) message: Option<Message>,
     pub(super) messages: u32,
-    /// A tool call without its result.
+    /// The id of a tool call without a result.
     pub(super) tool: Option<String>,
     pub(super) denials: Vec<Value>,
     /// The text of the last message's answer.
@@ -38,7 +38,7 @@ pub(super) struct Turn<'p, W> {
     requested: bool,
 }
 
-/// How the script ended.
+/// The end of a script.
 #[derive(Debug)]
 pub(super) enum Ending {
     Done,
@@ -46,7 +46,7 @@ pub(super) enum Ending {
     Interrupted,
 }
 
-/// Plays what was asked for; several messages that waited together are one turn.
+/// Runs a turn. Several messages that waited together are one turn.
 pub(super) fn play<W: Write>(parrot: &mut Parrot<W>, prompts: &[Prompt]) -> Result<(), Halt> {
     let uuids: Vec<&str> = prompts.iter().filter_map(|p| p.uuid.as_deref()).collect();
     for uuid in &uuids {
@@ -158,7 +158,7 @@ impl<W: Write> Turn<'_, W> {
         Ok(())
     }
 
-    /// A paragraph of the answer.
+    /// Writes a paragraph of the answer.
     pub(super) fn say(&mut self, text: &str) -> Result<(), Stop> {
         self.separate()?;
         self.speak(Channel::Answer, text)
@@ -186,7 +186,7 @@ impl<W: Write> Turn<'_, W> {
         Ok(())
     }
 
-    /// The message that is being said, or a new one.
+    /// Takes the open message, or starts a new one.
     pub(super) fn open(&mut self) -> io::Result<Message> {
         if let Some(message) = self.message.take() {
             return Ok(message);
@@ -199,7 +199,7 @@ impl<W: Write> Turn<'_, W> {
         Message::start(voice, model, heard, &self.marks)
     }
 
-    /// From here on a real agent would be waiting for its model.
+    /// Writes the status `requesting`, once per message: a real agent would now wait for its model.
     fn request(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.requested, true) {
             return Ok(());
@@ -221,7 +221,7 @@ impl<W: Write> Turn<'_, W> {
     }
 }
 
-/// Cut behind white space, so that every word arrives whole.
+/// Splits text after white space, so that every word arrives whole.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

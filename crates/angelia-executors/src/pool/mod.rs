@@ -1,7 +1,7 @@
 //! Processes that are started before they are needed.
 //!
-//! - [`warm`]: what callers see: declare a shape, take a process of it.
-//! - `stock`: the pure bookkeeping behind it: what to start next, what to let go.
+//! - [`warm`]: the pool as callers use it: declare a launch shape, take a process of that shape.
+//! - `state`: the pure bookkeeping: which process to start next, which processes to close.
 
 mod stock;
 pub mod warm;

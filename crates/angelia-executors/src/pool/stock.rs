@@ -1,40 +1,41 @@
-//! The bookkeeping of a warm pool: how many processes of which shape there are and should be.
-//! Pure: it is told the time and starts nothing itself.
+//! The bookkeeping of a warm pool: how many processes of each launch shape exist and should exist.
+//! Pure: the time is passed in, and starting processes is the caller's job.
 
 use std::{collections::VecDeque, time::Duration};
 
 use angelia_core::model::LaunchFingerprint;
 use tokio::{sync::oneshot, time::Instant};
 
-/// The component of a fingerprint that an update of the program changes.
+/// The fingerprint component that an update of the program changes.
 pub(crate) const VERSION: &str = "program version";
 
-/// Processes of one shape, however large the demand.
+/// The most processes of one shape, whatever the demand.
 const MOST_OF_A_SHAPE: usize = 8;
 
-/// Processes of all shapes, ready or starting.
+/// The most processes of all shapes together, ready or starting.
 const MOST_OF_ALL: usize = 16;
 
-/// After one has been taken its replacement waits: starting is heavy, and the turn that the taken
-/// one now runs should not compete with it.
+/// How long to wait before replacing a process that was taken: starting is expensive and should
+/// not compete with the turn that the taken process now runs.
 const PAUSE_AFTER_HIT: Duration = Duration::from_millis(400);
 
-/// Misses closer together than this are one burst.
+/// Misses closer together than this count as one burst.
 const BURST: Duration = Duration::from_secs(1);
 
-/// Without a miss for this long, one process less is kept.
+/// After this long without a miss, the target drops by one process.
 const DECAY: Duration = Duration::from_mins(5);
 
-/// One that has waited longer knows an old state of the world: settings, a repository, the date.
+/// An idle process older than this is replaced: it has read old settings, an old repository state
+/// and an old date.
 const OLDEST: Duration = Duration::from_mins(30);
 
-/// A shape nobody declared is given up after this.
+/// An undeclared shape that was not used for this long is dropped.
 const FORGET: Duration = Duration::from_hours(1);
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_mins(5);
 
-/// One that dies sooner than this after it was ready counts as a failed start.
+/// A process that dies sooner than this after it became ready counts as a failed start.
 const EARLY_DEATH: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ pub(super) struct Stock<T, S> {
 struct Shape<T, S> {
     key: LaunchFingerprint,
     start: S,
-    /// Kept also when nobody uses it.
+    /// Declared shapes are kept even when they are not used.
     declared: bool,
     baseline: usize,
     extra: usize,
@@ -63,15 +64,16 @@ struct Shape<T, S> {
 #[derive(Debug)]
 pub(super) enum Taken<T> {
     Hit(T),
-    /// One is on its way.
+    /// A starting process was reserved; it arrives through the receiver.
     Wait(oneshot::Receiver<T>),
-    /// Start one now. With the name of what no waiting process had in common, if any waits.
+    /// No process is available: the caller must start one. Carries the fingerprint component in
+    /// which a ready process of another shape differs, if there is one.
     Miss(Option<&'static str>),
 }
 
 #[derive(Debug)]
 pub(super) enum Next<T, S> {
-    /// Start one of this shape; end the other first, to make room.
+    /// Start a process of this shape, after closing the evicted process (if any) to make room.
     Start(LaunchFingerprint, S, Option<T>),
     At(Instant),
     Nothing,
@@ -92,7 +94,7 @@ impl<T, S: Clone> Stock<T, S> {
         self.shape(key, baseline, start, now).declared = true;
     }
 
-    /// Takes a process that is alive; the dead ones on the way go to `dead`.
+    /// Takes a live process. Dead processes found on the way are moved to `dead`.
     pub(super) fn take(
         &mut self,
         key: &LaunchFingerprint,
@@ -114,6 +116,7 @@ impl<T, S: Clone> Stock<T, S> {
             dead.push(one);
         }
         shape.waiting.retain(|waiting| !waiting.is_closed());
+        // Each waiter reserves one starting process; wait only if one is unreserved.
         if shape.starting > shape.waiting.len() {
             let (sender, receiver) = oneshot::channel();
             shape.waiting.push_back(sender);
@@ -123,11 +126,12 @@ impl<T, S: Clone> Stock<T, S> {
         Taken::Miss(nearest)
     }
 
-    /// What should be started now, if anything.
+    /// Returns the process to start now, or when to check again.
     pub(super) fn next(&mut self, now: Instant) -> Next<T, S> {
         let total = self.total();
         let mut lacking: Vec<usize> =
             (0..self.shapes.len()).filter(|&at| self.shapes[at].lacks(now)).collect();
+        // The most recently used shape comes first.
         lacking.sort_by_key(|&at| std::cmp::Reverse(self.shapes[at].used));
         let Some(&at) = lacking.iter().find(|&&at| self.shapes[at].not_before <= now) else {
             let soonest = lacking.iter().map(|&at| self.shapes[at].not_before).min();
@@ -146,7 +150,7 @@ impl<T, S: Clone> Stock<T, S> {
         Next::Start(shape.key.clone(), shape.start.clone(), evicted)
     }
 
-    /// A start has ended well. `Some`: nobody wants it any more.
+    /// Records a successful start. Returns the process if it is no longer needed.
     pub(super) fn started(&mut self, key: &LaunchFingerprint, one: T, now: Instant) -> Option<T> {
         let Some(shape) = self.find(key) else {
             return Some(one);
@@ -166,7 +170,7 @@ impl<T, S: Clone> Stock<T, S> {
         None
     }
 
-    /// A start has failed; one of those who wait for it must start one itself.
+    /// Records a failed start. The last waiter is dropped, so that it starts a process itself.
     pub(super) fn failed(&mut self, key: &LaunchFingerprint, now: Instant) {
         if let Some(shape) = self.find(key) {
             shape.starting = shape.starting.saturating_sub(1);
@@ -177,7 +181,7 @@ impl<T, S: Clone> Stock<T, S> {
         }
     }
 
-    /// What has died, what is too much, and what nobody has asked for in a long time.
+    /// Removes and returns processes that are dead, too old or above the target of their shape.
     pub(super) fn tend(
         &mut self,
         now: Instant,
@@ -201,7 +205,7 @@ impl<T, S: Clone> Stock<T, S> {
                 }
             }
             shape.ready = kept;
-            // It lived long enough: what went wrong before is over.
+            // A process has survived long enough: earlier failures no longer count.
             if (shape.ready.front()).is_some_and(|(since, _)| now >= *since + EARLY_DEATH) {
                 shape.failures = 0;
             }
@@ -210,7 +214,7 @@ impl<T, S: Clone> Stock<T, S> {
         gone
     }
 
-    /// Everything that waits, for the end.
+    /// Removes and returns every ready process, for shutdown.
     pub(super) fn drain(&mut self) -> Vec<T> {
         std::mem::take(&mut self.shapes)
             .into_iter()
@@ -264,7 +268,8 @@ impl<T, S: Clone> Stock<T, S> {
         shape
     }
 
-    /// Gives up a shape whose program has been updated since; `true`: it was declared.
+    /// Drops the shape that differs from `key` only in the program version, because the program was
+    /// updated. Returns whether the old shape was declared; the new one inherits that.
     fn supersede(&mut self, key: &LaunchFingerprint) -> bool {
         let older = |shape: &&mut Shape<T, S>| shape.key.difference(key) == Some(VERSION);
         self.shapes.iter_mut().find(older).is_some_and(|shape| {
@@ -273,14 +278,15 @@ impl<T, S: Clone> Stock<T, S> {
         })
     }
 
-    /// In which respect the process that comes closest does not fit.
+    /// Returns the fingerprint component in which a ready process of another shape differs.
     fn nearest_difference(&self, key: &LaunchFingerprint) -> Option<&'static str> {
         (self.shapes.iter())
             .filter(|shape| !shape.ready.is_empty())
             .find_map(|shape| shape.key.difference(key))
     }
 
-    /// One that waits of the shape used longest ago, if longer ago than the one that lacks.
+    /// Evicts a ready process of the least recently used shape, if that shape was used before the
+    /// one that lacks a process.
     fn evict_for(&mut self, lacking: usize) -> Option<T> {
         let used = self.shapes[lacking].used;
         let oldest = (self.shapes.iter_mut())
@@ -311,7 +317,7 @@ impl<T, S> Shape<T, S> {
             self.extra += 1;
             self.changed = now;
         }
-        // The one that is started for the miss itself comes first.
+        // The caller starts a process for this miss; the pool's own start waits for that.
         self.not_before = self.not_before.max(now + PAUSE_AFTER_HIT);
     }
 

@@ -1,15 +1,15 @@
-//! Processes kept started and waiting, by the shape of their launch.
+//! A pool of started processes that wait for their first turn, grouped by launch shape.
 //!
 //! ```text
-//!  declare ─┐                       ┌─ two workers: start what is lacking, one each at a time
-//!  take ────┼─► stock (who, how many) ◄─┤
-//!           │                       └─ a tender: ends what is dead, too much or forgotten
-//!           └─► hit: at once · wait: for one that is just starting · miss: start one yourself
+//!  declare ─┐                       ┌─ two workers: start missing processes, one each at a time
+//!  take ────┼─► PoolState ◄─────────┤
+//!           │                       └─ a pruning task: closes dead, surplus and unused processes
+//!           └─► hit: at once · wait: for one that is starting · miss: the caller starts one
 //! ```
 //!
-//! The first process of a shape is there because somebody declared or used it; every burst of
-//! misses adds one, and quiet time takes them away again. A program that dies at its start is
-//! tried again later and later, never in a loop.
+//! A shape gets its first process when it is declared or used; every burst of misses adds one, and
+//! quiet time removes them again. A program that dies at its start is retried with exponential
+//! backoff, never in a tight loop.
 
 use std::{
     fmt,
@@ -30,19 +30,19 @@ use tokio::{
 
 use super::stock::{Next, Stock, Taken};
 
-/// Starting takes most of a processor, so few start at once.
+/// Starting a program takes most of a processor, so only a few start at once.
 const WORKERS: usize = 2;
 
 const TEND_EVERY: Duration = Duration::from_secs(30);
 
-/// Something that can wait in a pool.
+/// A process that can wait in a pool.
 pub trait Warm: Send + 'static {
     fn is_alive(&mut self) -> bool;
 
     fn close(self) -> BoxFuture<'static, ()>;
 }
 
-/// Starts one of a shape.
+/// Starts a process of one shape.
 pub type Start<T> = Arc<dyn Fn() -> BoxFuture<'static, Result<T, Failure>> + Send + Sync>;
 
 pub struct WarmPool<T: Warm>(Arc<Shared<T>>);
@@ -66,7 +66,7 @@ impl<T: Warm> fmt::Debug for WarmPool<T> {
 }
 
 impl<T: Warm> WarmPool<T> {
-    /// A pool whose tasks are a part of `tasks`. Needs a runtime.
+    /// Creates a pool whose tasks are children of `tasks`. Must be called inside a tokio runtime.
     pub fn new(tasks: &Tasks) -> Self {
         let shared = Arc::new(Shared {
             stock: Mutex::new(Stock::new()),
@@ -82,14 +82,14 @@ impl<T: Warm> WarmPool<T> {
         Self(shared)
     }
 
-    /// Keeps `count` of this shape ready from now on.
+    /// Keeps `count` processes of this shape ready from now on.
     pub fn declare(&self, shape: &LaunchFingerprint, count: usize, start: Start<T>) {
         (self.0.stock()).declare(shape, count, start, Instant::now());
         self.0.changed.notify_waiters();
     }
 
-    /// A process of this shape, if one is ready or on its way; `None`: start one now. Either way
-    /// `count` are kept ready for a while.
+    /// Takes a process of this shape, if one is ready or starting. On `None` the caller must start
+    /// one. In both cases `count` processes are kept ready for a while.
     pub async fn take(
         &self,
         shape: &LaunchFingerprint,
@@ -112,12 +112,12 @@ impl<T: Warm> WarmPool<T> {
         }
     }
 
-    /// How many of a shape are ready.
+    /// Returns how many processes of a shape are ready.
     pub fn ready(&self, shape: &LaunchFingerprint) -> usize {
         self.0.stock().ready(shape)
     }
 
-    /// Ends every process that waits, and starts no more.
+    /// Closes every ready process and starts no more.
     pub async fn close(&self) {
         self.0.tasks.stop_token().cancel();
         let waiting = self.0.stock().drain();
@@ -134,7 +134,7 @@ impl<T: Warm> Shared<T> {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // From here on no change is missed.
+            // Register before reading the state, so that a change in between is not missed.
             changed.as_mut().enable();
             let next = self.stock().next(Instant::now());
             match next {
@@ -159,7 +159,7 @@ impl<T: Warm> Shared<T> {
         let surplus = match started {
             Ok(one) => self.stock().started(shape, one, now),
             Err(failure) => {
-                tracing::warn!(%failure, "a process could not be kept warm");
+                tracing::warn!(%failure, "could not start a warm process");
                 self.stock().failed(shape, now);
                 None
             }

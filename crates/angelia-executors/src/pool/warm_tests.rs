@@ -1,4 +1,4 @@
-//! The pool with a paused clock and processes that are only numbers.
+//! Tests of the pool with paused time and fake processes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -9,7 +9,7 @@ use super::*;
 
 const STARTING: Duration = Duration::from_millis(500);
 
-/// Makes numbered processes; counts what is alive, and can be told to fail.
+/// Starts numbered fake processes, counts them, and can be set to fail.
 #[derive(Default)]
 struct Factory {
     started: AtomicUsize,
@@ -69,7 +69,7 @@ fn pool() -> (WarmPool<Process>, Arc<Factory>, LaunchFingerprint) {
     (WarmPool::new(&Tasks::new()), Arc::default(), shape("a"))
 }
 
-/// Lets timers ring and tasks run, a little at a time.
+/// Advances the paused time in small steps, so that timers fire and tasks run.
 async fn pass(duration: Duration) {
     let step = Duration::from_millis(100);
     let end = Instant::now() + duration;
@@ -111,7 +111,7 @@ async fn one_that_is_just_starting_is_waited_for() {
 async fn demand_makes_it_grow_and_quiet_makes_it_shrink() {
     let (pool, factory, shape) = pool();
     for burst in 0..20 {
-        // Two more than there are, at the same moment: one burst.
+        // Two more than are ready, at the same moment, count as one burst.
         let ready = pool.ready(&shape);
         for _ in 0..ready + 2 {
             drop(pool.take(&shape, 1, factory.start()).await);
@@ -166,7 +166,7 @@ async fn a_broken_program_is_not_started_in_a_loop() {
     pass(Duration::from_hours(1)).await;
     assert!(factory.started() < tries + 20);
 
-    // Who waits for a start that fails is told at once, and starts one himself.
+    // When the program works again, the pool recovers after the backoff.
     factory.broken.store(false, SeqCst);
     pass(Duration::from_mins(6)).await;
     assert_eq!(pool.ready(&shape), 1);

@@ -1,6 +1,7 @@
-//! Which session an agent works for, for programs of ours that it starts. They carry its mark, and
-//! a process that was started before its session was known cannot carry more; so the session is
-//! written beside the mark as soon as it is known.
+//! The file that tells which session an agent works for, read by our own programs that the agent
+//! starts. Such a program inherits only the agent's mark: a warm agent was started before its
+//! session was known, so its environment cannot name the session. Therefore the session is written
+//! to a file named after the mark as soon as it is known.
 
 use std::{
     fs, io,
@@ -12,15 +13,15 @@ use angelia_core::model::SessionId;
 
 use super::mark::{Mark, OwnerId};
 
-/// Between the two ids in a file's name; neither can contain it.
+/// Separates owner id and agent id in a file name; neither id can contain it.
 const SEPARATOR: char = ':';
 
-/// The agent with this mark works for a session, as long as this lives.
+/// Records that the agent with a mark works for a session; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Bound(Option<PathBuf>);
 
 impl Bound {
-    /// An agent that cannot be bound works all the same; it only cannot hand work on.
+    /// Writes the file. A failure is only logged: the agent still works, but it cannot delegate.
     pub(crate) fn new(folder: &Path, mark: &Mark, session: SessionId) -> Self {
         let path = path(folder, mark);
         match write(folder, &path, session) {
@@ -54,13 +55,13 @@ fn write(folder: &Path, path: &Path, session: SessionId) -> io::Result<()> {
     io::Write::write_all(&mut file, session.to_string().as_bytes())
 }
 
-/// The session that the agent with this mark works for.
+/// Returns the session that the agent with this mark works for.
 pub fn session_of(folder: &Path, mark: &Mark) -> Option<SessionId> {
     let session = fs::read_to_string(path(folder, mark)).ok()?;
     session.parse().ok()
 }
 
-/// Removes what processes have left behind that were killed.
+/// Removes the files of owners that are no longer alive, because a killed owner leaves them.
 pub fn forget_dead(folder: &Path, is_alive: impl Fn(&OwnerId) -> bool) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
@@ -68,7 +69,7 @@ pub fn forget_dead(folder: &Path, is_alive: impl Fn(&OwnerId) -> bool) {
         let owner = name.to_str().and_then(|name| name.split_once(SEPARATOR));
         let owner = owner.and_then(|(owner, _)| OwnerId::new(owner).ok());
         if owner.is_none_or(|owner| !is_alive(&owner)) {
-            // Somebody else may have been faster.
+            // Another process may have removed the file first.
             let _gone = fs::remove_file(entry.path());
         }
     }

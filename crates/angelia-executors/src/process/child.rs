@@ -1,8 +1,8 @@
-//! A running child and its whole process group.
+//! A running child process and its process group.
 //!
 //! The child is not reaped before the last signal has been sent. As long as it is running or a
-//! zombie, the kernel gives neither its pid nor its group id to anybody else; so a signal to the
-//! group can never reach strangers. Its exit is therefore looked at (`WNOWAIT`), not collected.
+//! zombie, the kernel reuses neither its pid nor its group id, so a signal to the group cannot hit
+//! an unrelated process. Its exit is therefore only observed (`WNOWAIT`), not reaped.
 
 use std::{
     io,
@@ -29,13 +29,13 @@ use super::{
     sweep,
 };
 
-/// A child with its pipes. End it with [`terminate`](super::terminate::terminate()); dropping it
-/// kills its group and everything that carries its mark, without asking.
+/// A child process with its pipes. Stop it with [`terminate`](super::terminate::terminate());
+/// dropping it kills its group and every process that carries its mark, without SIGTERM.
 #[derive(Debug)]
 pub struct Child {
-    /// Take it to write from elsewhere; then closing it is the taker's business too.
+    /// Code that takes the pipe to write elsewhere must also close it.
     pub stdin: Option<ChildStdin>,
-    /// Raw bytes. Whoever takes it must keep reading until the end, or the child blocks.
+    /// Raw bytes. Code that takes the pipe must read it to the end, or the child blocks.
     pub stdout: Option<ChildStdout>,
     inner: tokio::process::Child,
     pid: Pid,
@@ -51,17 +51,17 @@ pub struct Child {
 #[derive(Clone, Copy, Debug)]
 enum Life {
     Running,
-    /// A zombie: it holds its pid until we collect it.
+    /// A zombie: it holds its pid until we reap it.
     Exited(ExitStatus),
-    /// Collected: its pid may already be somebody else's.
+    /// Reaped: the kernel may already have reused its pid.
     Collected(ExitStatus),
 }
 
-/// Stands for the exit status that somebody else has collected (nobody should).
+/// The wait status reported when other code has reaped the child, which should not happen.
 const LOST_STATUS: i32 = 255 << 8;
 
 impl Child {
-    /// Hears of every child's death in this process.
+    /// Returns a stream of SIGCHLD, which reports the exit of any child of this process.
     pub(super) fn watch_deaths() -> io::Result<SignalStream> {
         signal(SignalKind::child())
     }
@@ -74,7 +74,7 @@ impl Child {
         let pid = inner
             .id()
             .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
-            .ok_or_else(|| io::Error::other("the system gave it no pid"))?;
+            .ok_or_else(|| io::Error::other("the system reported no pid for the child"))?;
         let stderr = StderrTail::default();
         let mut readers = JoinSet::new();
         if let Some(pipe) = inner.stderr.take() {
@@ -101,7 +101,8 @@ impl Child {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Together with the pid it names one process, also when the pid has been given away.
+    /// Returns the start time. Together with the pid it identifies the process, even when the pid
+    /// has been reused.
     pub fn start_time(&self) -> Option<StartTime> {
         self.start
     }
@@ -110,19 +111,19 @@ impl Child {
         &self.mark
     }
 
-    /// Its last words; the handle stays valid after the child.
+    /// Returns the end of the child's stderr; the handle stays valid after the child has exited.
     pub fn stderr(&self) -> StderrTail {
         self.stderr.clone()
     }
 
-    /// How it ended, if it has. (Code 255 if somebody else collected the status.)
+    /// Returns the exit status if the child has exited. (Code 255 if other code reaped the child.)
     pub fn try_exited(&mut self) -> Option<ExitStatus> {
         if let Life::Running = self.life {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             match waitid(WaitId::Pid(self.pid), options) {
                 Ok(Some(status)) => self.life = Life::Exited(exit_status(&status)),
                 Err(Errno::CHILD) => {
-                    tracing::error!(pid = self.pid(), "somebody else collected a child's status");
+                    tracing::error!(pid = self.pid(), "a child was reaped elsewhere");
                     self.life = Life::Collected(ExitStatus::from_raw(LOST_STATUS));
                 }
                 Ok(None) | Err(_) => {}
@@ -134,7 +135,7 @@ impl Child {
         }
     }
 
-    /// Waits for its end. It stays a zombie until terminated or dropped. Cancel-safe.
+    /// Waits for the exit. The child stays a zombie until terminated or dropped. Cancel-safe.
     pub async fn exited(&mut self) -> ExitStatus {
         loop {
             if let Some(status) = self.try_exited() {
@@ -147,26 +148,26 @@ impl Child {
         }
     }
 
-    /// Signals the child and whatever is in its group; does nothing once the group id is free.
+    /// Signals the child and its process group; does nothing once the child has been reaped.
     pub(super) fn signal_group(&mut self, signal: Signal) {
         self.try_exited();
         if !matches!(self.life, Life::Collected(_)) {
-            // The error would be "nobody left", which is what we want.
+            // The only error is that the group has no processes left, which is fine.
             _ = kill_process_group(self.pid, signal);
         }
     }
 
-    /// Waits until stderr is closed by everybody who holds it.
+    /// Waits until every process that holds stderr has closed it.
     pub(crate) async fn stderr_closed(&mut self) {
         while self.readers.join_next().await.is_some() {}
     }
 
-    /// Gives up on a stderr that a survivor holds open.
+    /// Stops reading stderr, because a surviving descendant may hold it open.
     pub(super) fn abandon_stderr(&mut self) {
         self.readers.abort_all();
     }
 
-    /// Collects the zombie and frees its pid: the last thing done to a child.
+    /// Reaps the zombie and frees its pid. This must be the last operation on a child.
     pub(super) fn collect(&mut self) -> Option<ExitStatus> {
         let status = self.try_exited()?;
         if let Life::Exited(_) = self.life {
@@ -177,11 +178,12 @@ impl Child {
         Some(status)
     }
 
-    /// Keeps on disk what the environment of processes cannot tell on this system.
+    /// Records the child and its descendants in the ledger, on systems where environments cannot
+    /// be read.
     pub(super) fn note_descendants(&self) {
         if let Err(error) = os::record(&self.ledger, &self.mark, self.pid) {
             let ledger = self.ledger.display();
-            tracing::warn!(%ledger, %error, "an agent's processes could not be noted");
+            tracing::warn!(%ledger, %error, "cannot record an agent's processes in the ledger");
         }
     }
 
@@ -195,7 +197,7 @@ impl Drop for Child {
         if !matches!(self.life, Life::Collected(_)) {
             self.signal_group(Signal::KILL);
             sweep::kill_agent_now(&self.mark, &self.ledger);
-            // What is left is collected by tokio, in the background.
+            // tokio reaps the child in the background.
         }
     }
 }

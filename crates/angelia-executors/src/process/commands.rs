@@ -1,6 +1,6 @@
-//! The programs that rules and hooks name. They are the owner's own and get the owner's whole
-//! environment, but they are children like all others: limited in time, and nothing they start
-//! stays behind.
+//! Runs the programs that rules and hooks name. They are the owner's own programs and get the
+//! owner's whole environment. Like every other child they have a time limit, and the processes
+//! they start do not outlive them.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::Host;
 
-/// The system takes no longer variable (128 KiB on Linux, with its name).
+/// The maximum length of an argument or variable; Linux limits it to 128 KiB including the name.
 const LONGEST_VALUE: usize = 120_000;
 
 /// Runs the owner's programs as children of this process.
@@ -100,7 +100,7 @@ fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
-/// What the system can carry of a text: no NUL, and not without end.
+/// Removes NUL bytes and truncates the text, so that it is valid as an argument or a variable.
 fn carried(text: &str) -> String {
     let mut end = text.len().min(LONGEST_VALUE);
     while !text.is_char_boundary(end) {

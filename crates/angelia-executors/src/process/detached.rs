@@ -1,5 +1,5 @@
-//! A daemon that outlives the command that starts it: no terminal, no mark, and one word back
-//! when it is ready.
+//! Starting a daemon that outlives the command that starts it. The daemon has no terminal and no
+//! mark, and reports with one word on stdout that it is ready.
 
 use std::{
     ffi::OsString,
@@ -11,16 +11,16 @@ use std::{
 
 use super::mark::{RELEASED, VARIABLE};
 
-/// What became of a start.
+/// The result of starting a daemon.
 #[derive(Debug)]
 pub enum Started {
-    /// It has said this, and goes on.
+    /// The daemon has printed this word and keeps running.
     Says(String),
     Ended(ExitStatus),
 }
 
-/// Starts a program with its errors going to `log`, and waits for what it says on standard output:
-/// it says one word and closes it. Blocks until then, or until it has ended.
+/// Starts a program with its stderr redirected to `log`, and waits until it prints one word to
+/// stdout and closes it. Blocks until then, or until the program exits.
 #[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
 pub fn start(program: &Path, args: &[OsString], log: File) -> io::Result<Started> {
     let mut child = std::process::Command::new(program)
@@ -40,13 +40,13 @@ pub fn start(program: &Path, args: &[OsString], log: File) -> io::Result<Started
     Ok(Started::Says(said.trim().to_owned()))
 }
 
-/// For the daemon itself: leaves the terminal and the group of whoever started it.
+/// Called by the daemon: leaves the terminal and the process group of the command that started it.
 pub fn leave_the_terminal() {
-    // Fails for a group leader, who has nobody to leave.
+    // Fails for a group leader, which has no other group to leave.
     let _leader = rustix::process::setsid();
 }
 
-/// For the daemon itself: the word is said, and standard output closed.
+/// Called by the daemon: prints the word and closes stdout.
 pub fn say_ready(word: &str) -> io::Result<()> {
     use std::io::Write as _;
     let mut stdout = io::stdout().lock();

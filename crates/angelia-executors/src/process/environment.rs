@@ -1,7 +1,7 @@
-//! The child's environment, built from an allow-list. Pure: our own environment is handed in.
+//! The child's environment, built from an allow-list. Pure: our own environment is passed in.
 //!
-//! Everything not listed is withheld. That is what keeps a stray API key from billing the wrong
-//! account, and the markers of an agent we were started by from confusing the agent we start.
+//! Variables that are not listed are withheld. This keeps a stray API key from billing the wrong
+//! account, and keeps the variables of an agent that started us from confusing the agent we start.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use std::{
 
 use super::mark::{self, Mark};
 
-/// Which variables a pattern lets through. Names are case-sensitive.
+/// A pattern of variable names to let through. Names are case-sensitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvPattern {
     Name(String),
@@ -42,7 +42,7 @@ impl FromStr for EnvPattern {
             Some(name) => (name, true),
             None => (text, false),
         };
-        // A bare `*` would let every secret through, which is what the list is there to prevent.
+        // A bare `*` would let every secret through, which the allow-list exists to prevent.
         if name.is_empty() || name.contains(|c: char| "*=\0".contains(c) || c.is_whitespace()) {
             return Err(EnvironmentError::Pattern(text.to_owned()));
         }
@@ -59,7 +59,8 @@ impl EnvPattern {
     }
 }
 
-/// What every child may have from us: how to find programs, people, places and the way out.
+/// Reports whether every child gets this variable: program search, user, locale, temporary files,
+/// proxies and certificates.
 fn is_allowed(name: &OsStr) -> bool {
     const NAMES: [&[u8]; 11] = [
         b"PATH",
@@ -83,18 +84,18 @@ fn is_allowed(name: &OsStr) -> bool {
         || SUFFIXES.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix))
 }
 
-/// What a profile adds to the allow-list.
+/// The variables that a profile adds to the allow-list.
 #[derive(Clone, Copy, Debug)]
 pub struct Additions<'a> {
-    /// `env_pass`: let through from our environment.
+    /// `env_pass`: passed through from our environment.
     pub pass: &'a [EnvPattern],
-    /// `env`: set in the child; wins over what is let through.
+    /// `env`: set in the child; overrides variables that are passed through.
     pub set: &'a BTreeMap<String, String>,
-    /// `HOME` when our own environment has none: agents without it fall back to the passwd entry.
+    /// `HOME` when our own environment has none: without it, agents use the passwd entry.
     pub home: &'a Path,
 }
 
-/// The complete environment of a child. The mark is ours and wins over everything.
+/// Builds the complete environment of a child. The mark is set last, so nothing overrides it.
 pub fn build(
     ours: &BTreeMap<OsString, OsString>,
     additions: Additions<'_>,
@@ -177,12 +178,12 @@ mod tests {
             ("OPENAI_API_KEY", false),
             ("GITHUB_TOKEN", false),
             ("AWS_SECRET_ACCESS_KEY", false),
-            // What an agent leaves in the environment of what it starts.
+            // Variables that an agent sets for the programs it starts.
             ("CLAUDECODE", false),
             ("CLAUDE_CODE_ENTRYPOINT", false),
             ("CODEX_SANDBOX", false),
             ("ANGELIA_HOME", false),
-            // What changes how programs are loaded and run.
+            // Variables that change how programs are loaded and run.
             ("LD_PRELOAD", false),
             ("NODE_OPTIONS", false),
             // Near misses.

@@ -1,22 +1,23 @@
-//! The mark every process of an agent carries in its environment, and by which it is found again.
+//! The mark: an environment variable that every process of an agent carries and by which a sweep
+//! finds it.
 //!
-//! `ANGELIA_AGENT=<home id>:<owner id>:<agent id>` is inherited by whatever the agent starts, also
-//! by a tool's grandchild in a session of its own, and the kernel shows it long after everybody in
-//! between has gone.
+//! `ANGELIA_AGENT=<home id>:<owner id>:<agent id>` is inherited by every process that the agent
+//! starts, even by a tool's grandchild in a session of its own, and the kernel still shows it after
+//! all processes in between have exited.
 
 use std::{fmt, str::FromStr};
 
 /// The variable that carries the mark.
 pub const VARIABLE: &str = "ANGELIA_AGENT";
 
-/// The value that stands in place of a mark in a process which must outlive the agent that
-/// happened to start it (a daemon). A sweep leaves it and everything below it alone. Leaving the
-/// variable out would not do: its parent may still be an agent's shell, and descendants are swept.
+/// The value of the variable in a process that must outlive the agent that happened to start it (a
+/// daemon). A sweep skips such a process and its descendants. Removing the variable would not be
+/// enough: the parent may still be an agent's shell, and descendants are swept.
 pub const RELEASED: &str = "released";
 
 const LONGEST_ID: usize = 64;
 
-/// Why a text is no mark, or no part of one.
+/// Why a string is not a valid mark or part of a mark.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarkError {
     #[error("`{0}` cannot be part of a process mark; use 1 to 64 letters, digits, `-`, `_` or `.`")]
@@ -25,7 +26,7 @@ pub enum MarkError {
     Shape(String),
 }
 
-/// Declares one part of the mark: a checked string without the separator.
+/// Declares the type of one part of the mark: a validated string without the separator.
 macro_rules! id {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
@@ -53,19 +54,20 @@ macro_rules! id {
 }
 
 id! {
-    /// One `$ANGELIA_HOME`. Homes never touch each other's processes.
+    /// Identifies one `$ANGELIA_HOME`. A home never touches the processes of another home.
     HomeId
 }
 id! {
-    /// One run of an angelia process: fresh at every start, so that a dead owner stays dead.
+    /// Identifies one run of an angelia process. It is new at every start, so that the id of a dead
+    /// owner is never alive again.
     OwnerId
 }
 id! {
-    /// One agent process of an owner.
+    /// Identifies one agent process of an owner.
     AgentId
 }
 
-/// Whose process this is.
+/// Identifies the home, the owner and the agent that a process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mark {
     pub home: HomeId,
@@ -74,7 +76,8 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The variable and its value, for environments that are not inherited (an MCP server's `env`).
+    /// Returns the variable's name and value, for environments that are not inherited (an MCP
+    /// server's `env`).
     pub fn variable(&self) -> (&'static str, String) {
         (VARIABLE, self.to_string())
     }

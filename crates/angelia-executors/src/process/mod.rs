@@ -1,37 +1,39 @@
-//! Child processes: how they are started, watched, stopped, and found again when they got away.
+//! Child processes: starting, watching and stopping them, and finding the ones left behind.
 //!
 //! ```text
 //!  spawn ──► Child ──► caller's protocol interrupt ─┐
-//!            │ stdout: the caller's                 │        terminate
-//!            │ stderr: drained into a ring          ▼
+//!            │ stdout: read by the caller           │        terminate
+//!            │ stderr: drained into a tail buffer   ▼
 //!            │                             close stdin ─── grace ──┐
 //!            │                             SIGTERM to the group ───┤   stdout and stderr are
 //!            │                             SIGKILL to the group ───┤   drained all the while
 //!            │                                                     ▼
 //!            │                        exited (a zombie: its pid and group id stay ours)
 //!            │                                                     │
-//!            │                             wait for end of output, at most `leak`
+//!            │                             wait for end of output, at most `output_drain`
 //!            │                             sweep its mark: SIGTERM ─ grace ─ SIGKILL
-//!            │                             SIGKILL to the group, collect the zombie ──► Ended
+//!            │                             SIGKILL to the group, reap the zombie ─► Termination
 //!            └─ dropped: SIGKILL to the group and to everything with its mark, at once
 //! ```
 //!
-//! Nothing here ever signals a pid it merely remembers. The child itself is signalled only while
-//! it is uncollected; everybody else through a handle that was taken *before* the mark was read.
+//! No code here signals a remembered pid. The child itself is signalled only until it is reaped;
+//! every other process is signalled through a handle that was opened *before* its mark was read.
 //!
 //! - [`mark`]: `ANGELIA_AGENT=<home>:<owner>:<agent>`, carried by everything an agent starts.
-//! - [`bound`]: which session the agent with a mark works for.
-//! - [`environment`]: the allow-list. Pure.
-//! - [`mod@spawn`]: a launch becomes a child, or an error that says what to do.
+//! - [`session_binding`]: which session the agent with a mark works for.
+//! - [`environment`]: the child's environment, built from an allow-list. Pure.
+//! - [`mod@spawn`]: starts a child, or returns an error that says what to do.
 //! - [`child`]: the child, its pipes and its group.
-//! - [`stderr`]: its last words.
-//! - [`mod@terminate`]: the ladder above.
-//! - [`sweep`]: what was left behind, at close and at the next start.
-//! - [`released`]: a daemon that an agent started becomes nobody's child.
-//! - [`detached`]: a daemon that outlives the command that starts it.
-//! - [`mod@run_to_end`]: one short command, for probes; [`commands`]: those of the owner's rules.
-//! - `os/`: what differs by system: process table, marks, handles. Linux uses `/proc` and pidfds.
-//!   macOS shows no environments, so there a ledger of pids and start times stands in for the
+//! - [`stderr`]: the end of the child's stderr.
+//! - [`mod@terminate`]: the stop sequence above.
+//! - [`sweep`]: ends processes that were left behind, at close and at the next start.
+//! - [`release`]: re-executes a daemon that an agent started, so that no sweep takes it for a part
+//!   of that agent.
+//! - [`detached`]: starts a daemon that outlives the command that starts it.
+//! - [`mod@run_to_end`]: runs one short command, for probes; [`commands`]: runs the commands of the
+//!   owner's rules.
+//! - `os/`: the parts that differ by system: process table, marks, handles. Linux uses `/proc` and
+//!   pidfds. macOS shows no environments, so there a ledger of pids and start times replaces the
 //!   marks; that file is untested on a real macOS.
 
 pub mod bound;

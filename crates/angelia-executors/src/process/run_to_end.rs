@@ -1,4 +1,4 @@
-//! One short command from start to end: `<agent> --version`, `<agent> auth status`, a rule's command.
+//! Runs one short command to its end: `<agent> --version`, `<agent> auth status`, a rule's command.
 
 use std::{process::ExitStatus, time::Duration};
 
@@ -10,18 +10,18 @@ use super::{
     terminate::{Ladder, Rung, terminate},
 };
 
-/// What is kept of stdout; more is read and thrown away.
+/// The maximum number of stdout bytes kept; further output is read and discarded.
 const LONGEST_OUTPUT: usize = 1024 * 1024;
 
-/// What a command said and how it ended.
+/// The output and exit status of a command.
 #[derive(Debug)]
 pub struct Finished {
     pub status: Option<ExitStatus>,
     pub stdout: Vec<u8>,
     pub stderr: StderrTail,
-    /// It did not end by itself.
+    /// The command did not exit by itself within the limit.
     pub timed_out: bool,
-    /// It said more than we kept.
+    /// Stdout was longer than the limit.
     pub truncated: bool,
 }
 
@@ -31,12 +31,12 @@ impl Finished {
     }
 }
 
-/// Runs a command with stdin closed; after `limit` it is ended like every other child.
+/// Runs a command with empty stdin; after `limit` it is terminated like every other child.
 pub async fn run_to_end(launch: &Launch, limit: Duration) -> Result<Finished, SpawnError> {
     run_with_input(launch, &[], limit).await
 }
 
-/// The same, with something to read for it.
+/// Runs a command with `input` on stdin; after `limit` it is terminated.
 pub async fn run_with_input(
     launch: &Launch,
     input: &[u8],
@@ -48,15 +48,16 @@ pub async fn run_with_input(
     let mut stdout = Vec::new();
     let mut truncated = false;
 
-    // The first rung of the ladder is "stdin is closed, now finish": exactly a command's life.
+    // The first stop stage waits for the exit after stdin was closed. That is exactly how a command
+    // runs, so its timeout is the command's limit.
     let ladder =
         Ladder { after_eof: limit, after_term: Duration::from_millis(500), ..Ladder::default() };
     let feeding = async {
         if let Some(mut stdin) = stdin {
-            // A command need not read what it is given.
+            // A command may exit without reading its stdin.
             let _unread = stdin.write_all(input).await;
         }
-        // Whoever might still hold the other end is gone when the command has ended.
+        // Never completes: `select!` below must end with the command, not with the writing.
         std::future::pending().await
     };
     let ending = terminate(child, &ladder, |bytes| {

@@ -1,4 +1,4 @@
-//! Starting a child: cleared environment, a process group of its own, all three pipes, the mark.
+//! Starting a child with a cleared environment, its own process group, three pipes and the mark.
 
 use std::{
     collections::BTreeMap,
@@ -17,28 +17,29 @@ use tokio::{process::Command, time::sleep};
 
 use super::{child::Child, mark::Mark};
 
-/// An executable that is being replaced (`ETXTBSY`) is tried again this often: ~1 s in all.
+/// How often to try an executable that is being replaced (`ETXTBSY`); about 1 s in all.
 const BUSY_TRIES: u32 = 7;
 const FIRST_BUSY_PAUSE: Duration = Duration::from_millis(8);
 
-/// What to start, completely: nothing else is inherited.
+/// The complete description of a child to start: nothing else is inherited.
 #[derive(Clone)]
 pub struct Launch {
-    /// A full path, as the probe found it.
+    /// An absolute path, as found by the probe.
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub cwd: PathBuf,
-    /// The whole environment; see [`environment::build`](super::environment::build).
+    /// The whole environment; see
+    /// [`environment::build_environment`](super::environment::build_environment).
     pub env: BTreeMap<OsString, OsString>,
     pub mark: Mark,
-    /// The folder of the pid and start-time ledger, where the system needs one (macOS).
+    /// The directory of the pid and start-time ledger, on systems that need one (macOS).
     pub ledger: PathBuf,
 }
 
-/// Without what may be secret: values of variables, and arguments, which may hold prompts.
+/// Omits what may be secret: the values of variables, and arguments, which may contain prompts.
 impl fmt::Debug for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Launch")
+        f.debug_struct("ProcessLaunch")
             .field("program", &self.program)
             .field("args", &self.args.len())
             .field("cwd", &self.cwd)
@@ -77,7 +78,7 @@ pub enum SpawnError {
     Other { program: PathBuf, cwd: PathBuf, source: io::Error },
 }
 
-/// Starts a child. It is supervised from its first moment: dropping it kills its group.
+/// Starts a child. It is supervised from the beginning: dropping it kills its group.
 pub async fn spawn(launch: &Launch) -> Result<Child, SpawnError> {
     check_cwd(&launch.cwd)?;
     let mut pause = FIRST_BUSY_PAUSE;
@@ -98,7 +99,7 @@ pub async fn spawn(launch: &Launch) -> Result<Child, SpawnError> {
 }
 
 fn spawn_once(launch: &Launch) -> io::Result<Child> {
-    // Before the child exists, so that its death cannot be missed.
+    // Register for SIGCHLD before the child exists, so that its exit cannot be missed.
     let deaths = Child::watch_deaths()?;
     #[expect(clippy::disallowed_methods, reason = "this is the one home of child processes")]
     let mut command = Command::new(&launch.program);
@@ -108,7 +109,7 @@ fn spawn_once(launch: &Launch) -> io::Result<Child> {
         .current_dir(&launch.cwd)
         .env_clear()
         .envs(&launch.env)
-        // The sweep depends on it, so it does not depend on what the caller's map says.
+        // The sweep depends on the mark, so set it here, whatever the caller's environment has.
         .env(mark_name, mark_value)
         .process_group(0)
         .stdin(Stdio::piped())
@@ -118,7 +119,8 @@ fn spawn_once(launch: &Launch) -> io::Result<Child> {
     Child::adopt(child, deaths, launch)
 }
 
-/// Looked at before the start: afterwards the system says "no such file" for either path.
+/// Checks the working directory before the start: a failed spawn reports "no such file" both for
+/// the program and for the directory.
 fn check_cwd(cwd: &Path) -> Result<(), SpawnError> {
     match cwd.metadata() {
         Ok(found) if !found.is_dir() => Err(SpawnError::CwdNotDirectory(cwd.to_owned())),

@@ -1,4 +1,4 @@
-//! The last words of a child: what it wrote to stderr, bounded, for the failure that quotes it.
+//! The end of a child's stderr, bounded in size, for failures that quote it.
 
 use std::{
     borrow::Cow,
@@ -12,12 +12,12 @@ const KEPT_BYTES: usize = 64 * 1024;
 const KEPT_LINES: usize = 200;
 const CHUNK: usize = 8 * 1024;
 
-/// The end of a child's stderr; cheap to clone, still readable when the child is gone.
+/// The end of a child's stderr; cheap to clone, and readable after the child has exited.
 #[derive(Clone, Debug, Default)]
 pub struct StderrTail(Arc<Mutex<Ring>>);
 
 impl StderrTail {
-    /// At most the last 64 KiB and 200 lines, through the caller's redaction.
+    /// Returns at most the last 64 KiB and 200 lines, after applying the caller's redaction.
     pub fn tail(&self, redact: impl for<'a> FnOnce(&'a str) -> Cow<'a, str>) -> String {
         let text = self.0.lock().unwrap_or_else(PoisonError::into_inner).text();
         redact(&text).into_owned()
@@ -28,10 +28,10 @@ impl StderrTail {
     }
 }
 
-/// Reads a pipe to its end into the tail, so that the child never waits for us.
+/// Reads a pipe to its end into the tail, so that the child never blocks on a full pipe.
 pub(super) async fn drain(mut pipe: impl AsyncRead + Unpin, tail: StderrTail) {
     let mut chunk = vec![0; CHUNK];
-    // A read error means the pipe is no use any more, like its end.
+    // A read error means that the pipe is unusable; treat it like the end.
     while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
         tail.push(&chunk[..read]);
     }
@@ -40,7 +40,7 @@ pub(super) async fn drain(mut pipe: impl AsyncRead + Unpin, tail: StderrTail) {
 #[derive(Debug, Default)]
 struct Ring {
     bytes: VecDeque<u8>,
-    /// Something has been forgotten, so the first byte may be in the middle of a word.
+    /// Bytes have been dropped at the front, so the first byte may be in the middle of a word.
     cut: bool,
 }
 
@@ -73,15 +73,15 @@ impl Ring {
     }
 }
 
-/// Leaves out the line that was cut into, or, if there is only that line, its first word: half a
-/// secret is one that redaction does not recognise.
+/// Skips the first, truncated line or, if there is only that line, its first word. Redaction would
+/// not recognise a truncated secret.
 fn after_the_cut(bytes: &[u8]) -> &[u8] {
     let end_of_line = bytes.iter().position(|&b| b == b'\n').filter(|&end| end + 1 < bytes.len());
     let end = end_of_line.or_else(|| bytes.iter().position(u8::is_ascii_whitespace));
     end.map_or(&[], |end| &bytes[end + 1..])
 }
 
-/// Where the last [`KEPT_LINES`] lines begin, if there are more.
+/// Returns where the last [`MAX_TAIL_LINES`] lines begin, if there are more lines.
 fn start_of_last_lines(bytes: &[u8]) -> Option<usize> {
     let ends_with_newline = usize::from(bytes.ends_with(b"\n"));
     memchr::memrchr_iter(b'\n', bytes).nth(KEPT_LINES - 1 + ends_with_newline).map(|at| at + 1)
@@ -134,7 +134,7 @@ mod tests {
         let mut filler = "x".repeat(KEPT_BYTES);
         filler.push_str("\nthe end\n");
         assert_eq!(tail_of(&[b"key=sk-secret ", filler.as_bytes()]), "the end\n");
-        // Only one line: its first word may be half a secret.
+        // There is only one line; its first word may be a truncated secret.
         let filler = "y ".repeat(KEPT_BYTES / 2 - 2);
         let kept = tail_of(&[b"sk-secret ", filler.as_bytes()]);
         assert!(kept.starts_with("y y"), "{}", &kept[..20]);

@@ -1,13 +1,13 @@
-//! Finding and ending what agents leave behind, by the mark in its environment.
+//! Finding and terminating processes that agents leave behind, by the mark in their environment.
 //!
-//! Two moments: when an agent is closed (everything with exactly its mark) and at the next start
-//! (everything of this home whose owner is dead). Never by name and never because a process has
-//! become an orphan: the person's own agents look just like ours in everything but the mark.
+//! A sweep runs when an agent is closed (processes with exactly its mark) and at the next start of
+//! angelia (processes of this home whose owner is dead). Processes are never selected by name or
+//! because they are orphans: the user's own agents differ from ours only in the mark.
 //!
-//! Descendants of a marked process are taken with it, which catches what a program started with an
-//! environment of its own. The limit: a process that has lost both its mark *and* its marked
-//! parent is not found, nor is one that hides its environment (it is not dumpable, or it has
-//! overwritten it with a process title), unless it stayed in the agent's process group.
+//! Descendants of a marked process are swept with it, which catches programs that were started with
+//! a different environment. Limits: a process that has lost both its mark *and* its marked parent
+//! is not found, nor is one that hides its environment (it is not dumpable, or it has overwritten
+//! its environment with a process title), unless it stayed in the agent's process group.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,14 +26,14 @@ use super::{
     os::{self, Handle, Row},
 };
 
-/// Passes over the process table. Each ends what the one before has found; more than one is needed
-/// when somebody was forking at that moment.
+/// The most passes over the process table. Each pass terminates the processes it finds; further
+/// passes are needed when a process was forking at that moment.
 const MOST_PASSES: usize = 8;
 
-/// How long a killed process may take to disappear.
+/// How long to wait for a killed process to disappear.
 const AFTER_KILL: Duration = Duration::from_secs(2);
 
-/// A process that was found and ended.
+/// A process that a sweep has found, and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
     pub pid: u32,
@@ -42,23 +42,23 @@ pub struct Swept {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It left when asked.
+    /// It exited after SIGTERM.
     Terminated,
     Killed,
-    /// It is still there: stuck in the kernel, or not ours to signal.
+    /// It still exists: it is stuck in the kernel, or we may not signal it.
     Remains,
 }
 
 type Wanted = dyn Fn(&Mark) -> bool + Send + Sync;
 
-/// Ends everything that carries exactly this mark.
+/// Terminates every process that carries exactly this mark.
 pub async fn sweep_agent(mark: &Mark, ledger: &Path, grace: Duration) -> Vec<Swept> {
     let mark = mark.clone();
     sweep(Arc::new(move |found| *found == mark), ledger, grace).await
 }
 
-/// Ends everything of this home whose owner is no longer alive. The caller knows who lives (each
-/// owner holds a lock); owner ids are never used twice, so the dead stay dead.
+/// Terminates every process of this home whose owner is no longer alive. The caller knows which
+/// owners live (each owner holds a lock); owner ids are never reused, so a dead owner stays dead.
 pub async fn sweep_dead_owners(
     home: &HomeId,
     ledger: &Path,
@@ -70,7 +70,7 @@ pub async fn sweep_dead_owners(
     sweep(Arc::new(wanted), ledger, grace).await
 }
 
-/// One pass that kills without asking and without waiting: for the drop of a child.
+/// Makes one pass with SIGKILL and does not wait. Used when a child is dropped.
 pub(super) fn kill_agent_now(mark: &Mark, ledger: &Path) {
     for handle in find(ledger, &|found| found == mark) {
         handle.signal(Signal::KILL);
@@ -84,7 +84,8 @@ async fn sweep(wanted: Arc<Wanted>, ledger: &Path, grace: Duration) -> Vec<Swept
         if handles.is_empty() {
             return swept;
         }
-        // Whoever appears in a later pass was born while everybody else was told to leave.
+        // A process found in a later pass was forked while the others were being terminated, so it
+        // is killed without a grace period.
         let grace = if pass == 0 { grace } else { Duration::ZERO };
         for ended in end(&handles, grace).await {
             swept.retain(|known| known.pid != ended.pid);
@@ -103,12 +104,13 @@ async fn find_off_the_runtime(wanted: Arc<Wanted>, ledger: PathBuf) -> Vec<Handl
     })
 }
 
-/// SIGTERM to all, then SIGKILL to who is left. The handles are of these very processes, so
-/// whatever happens to their pids meanwhile cannot hit anybody else.
+/// Sends SIGTERM to all processes, then SIGKILL to those that are left. A handle names one process,
+/// so a reused pid is never hit.
 async fn end(handles: &[Handle], grace: Duration) -> Vec<Swept> {
     if !grace.is_zero() {
         for handle in handles {
             handle.signal(Signal::TERM);
+            // A stopped process must be continued to receive SIGTERM.
             handle.signal(Signal::CONT);
         }
     }
@@ -134,7 +136,7 @@ async fn end(handles: &[Handle], grace: Duration) -> Vec<Swept> {
     ended
 }
 
-/// The marked processes and their descendants, without ourselves and our ancestors.
+/// Returns the matching processes and their descendants, without ourselves and our ancestors.
 fn find(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
     let mut found = os::marked(ledger, wanted);
     if found.is_empty() {
@@ -161,15 +163,15 @@ fn find(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
     found
 }
 
-/// Holds on to a child of `parent`, if after taking hold it still is one: the table may have been
-/// read while pids changed hands.
+/// Opens a handle on a child of `parent` and verifies afterwards that it still is that child: pids
+/// may have been reused while the table was read.
 fn descendant(row: &Row, parent: &Handle) -> Option<Handle> {
     let handle = Handle::open(row.pid)?;
     let same = handle.row() == row && parent.is_current();
     (same && !os::is_released(row.pid)).then_some(handle)
 }
 
-/// A process and all its ancestors.
+/// Returns a process and all its ancestors.
 fn lineage(pid: Pid, table: &[Row]) -> Vec<Pid> {
     let mut line = vec![pid];
     let mut current = pid;
@@ -200,12 +202,12 @@ mod tests {
         let table = [row(1, 0), row(10, 1), row(20, 10), row(21, 10), row(30, 20), row(40, 30)];
         assert_eq!(lineage(pid(30), &table), [pid(30), pid(20), pid(10), pid(1)]);
         assert_eq!(lineage(pid(99), &table), [pid(99)]);
-        // A table that was read while pids changed hands may even be circular.
+        // A table that was read while pids were reused may even be circular.
         let circle = [row(5, 6), row(6, 5)];
         assert_eq!(lineage(pid(5), &circle), [pid(5), pid(6)]);
     }
 
-    /// The row was read of one process, the pid has since been given to another.
+    /// The row describes one process, and its pid has since been reused by another.
     #[test]
     fn a_descendant_must_still_be_the_one_in_the_table() {
         let parent = Handle::open(rustix::process::getppid().unwrap()).unwrap();

@@ -1,8 +1,8 @@
-//! The stop ladder: from asking to killing, then nothing of the agent is left.
+//! The stop sequence of a child: close stdin, SIGTERM, SIGKILL, then a sweep for what it started.
 //!
-//! It starts where the protocol's own interrupt (the caller's business) has ended. Output is
-//! drained on every rung: a child that waits for room in a full pipe would never see the signal's
-//! consequences, and its last lines are worth having.
+//! It starts after the protocol's own interrupt, which is the caller's job. Output is drained in
+//! every stage: a child that blocks on a full pipe could not react to the signal, and its last
+//! lines are worth keeping.
 
 use std::{process::ExitStatus, time::Duration};
 
@@ -21,18 +21,18 @@ use super::{
 
 const CHUNK: usize = 64 * 1024;
 
-/// How long to wait on each rung.
+/// How long to wait in each stage of the stop sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Ladder {
-    /// After closing stdin. For most agents that is "finish and leave", but not a stop.
+    /// After closing stdin. Most agents then finish their work and exit, but do not stop at once.
     pub after_eof: Duration,
     /// After SIGTERM to the group.
     pub after_term: Duration,
     /// After SIGKILL; only a process stuck in the kernel takes longer.
     pub after_kill: Duration,
-    /// After the exit, for the end of output: somebody the child left behind may hold the pipe.
+    /// After the exit, for the end of output: a descendant of the child may hold the pipe open.
     pub leak: Duration,
-    /// Between SIGTERM and SIGKILL for what the child left behind.
+    /// Between SIGTERM and SIGKILL for the descendants of the child.
     pub sweep: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Default for Ladder {
 }
 
 impl Ladder {
-    /// A ladder that reaches SIGKILL after `grace`.
+    /// Returns timeouts that reach SIGKILL after `grace`.
     pub fn within(grace: Duration) -> Self {
         Self {
             after_eof: grace / 4,
@@ -55,35 +55,35 @@ impl Ladder {
     }
 }
 
-/// The rung on which the child ended.
+/// The stage of the stop sequence in which the child exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rung {
-    /// It had exited before.
+    /// It had exited before the sequence began.
     Before,
     StdinClosed,
     Terminated,
     Killed,
-    /// It is stuck in the kernel and dies when that lets go of it.
+    /// It is stuck in the kernel and dies when its system call returns.
     Stuck,
 }
 
-/// How a child ended.
+/// How a child was terminated.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// `None` only if it is [`Rung::Stuck`].
+    /// `None` only for [`StopStage::Stuck`].
     pub status: Option<ExitStatus>,
     pub rung: Rung,
-    /// Its output was still open, [`Ladder::leak`] after its exit, and has been abandoned.
+    /// The output was still open [`StopTimeouts::output_drain`] after the exit and was abandoned.
     pub leaked: bool,
-    /// What it had left behind, and is gone now.
+    /// The leftover processes that the sweep has found.
     pub swept: Vec<Swept>,
     pub took: Duration,
 }
 
-/// Ends a child and everything it started. What it still says on stdout goes to `on_stdout` (unless
-/// the caller has taken [`Child::stdout`] and drains it himself; then only stderr can leak here).
+/// Terminates a child and every process it started. Remaining stdout goes to `on_stdout`, unless
+/// the caller has taken [`Child::stdout`] and drains it itself; then only stderr can leak here.
 ///
-/// Dropping the future is the short cut: it kills at once, by [`Child`]'s drop.
+/// Dropping the future kills at once, through the drop of [`Child`].
 pub async fn terminate(mut child: Child, ladder: &Ladder, on_stdout: impl FnMut(&[u8])) -> Ended {
     let began = Instant::now();
     let mut output = Output { pipe: child.stdout.take(), chunk: vec![0; CHUNK], on_stdout };
@@ -97,8 +97,8 @@ pub async fn terminate(mut child: Child, ladder: &Ladder, on_stdout: impl FnMut(
     drop(output);
     child.abandon_stderr();
 
-    // The zombie still holds the group id, so whoever stayed in the group can be told safely, now
-    // and once more after the sweep has given everybody who carries the mark time to leave.
+    // The zombie still holds the group id, so signalling the group is safe: SIGTERM now, and
+    // SIGKILL after the sweep has given the marked processes time to exit.
     ask(&mut child);
     let swept = sweep::sweep_agent(child.mark(), child.ledger(), ladder.sweep).await;
     child.signal_group(Signal::KILL);
@@ -115,6 +115,7 @@ async fn climb<F: FnMut(&[u8])>(
     if child.try_exited().is_some() {
         return Rung::Before;
     }
+    // Record the descendants now: once the child exits, they lose their parent.
     child.note_descendants();
     drop(child.stdin.take());
     if output.drain_until_exit(child, ladder.after_eof).await {
@@ -131,13 +132,13 @@ async fn climb<F: FnMut(&[u8])>(
     Rung::Stuck
 }
 
-/// SIGTERM to the group; a stopped process must be continued to hear it.
+/// Sends SIGTERM to the group. A stopped process must be continued to receive it.
 fn ask(child: &mut Child) {
     child.signal_group(Signal::TERM);
     child.signal_group(Signal::CONT);
 }
 
-/// What the child still says, read through one buffer.
+/// The remaining stdout of the child, read through one buffer.
 struct Output<F> {
     pipe: Option<ChildStdout>,
     chunk: Vec<u8>,
@@ -145,12 +146,12 @@ struct Output<F> {
 }
 
 impl<F: FnMut(&[u8])> Output<F> {
-    /// Reads until the child has exited (`true`) or the time is over.
+    /// Reads until the child has exited (`true`) or the grace period is over (`false`).
     async fn drain_until_exit(&mut self, child: &mut Child, grace: Duration) -> bool {
         let over = sleep(grace);
         tokio::pin!(over);
         loop {
-            // In this order, so that a flood can delay neither.
+            // Biased in this order, so that a flood of output delays neither exit nor timeout.
             select! {
                 biased;
                 _ = child.exited() => return true,
@@ -160,7 +161,7 @@ impl<F: FnMut(&[u8])> Output<F> {
         }
     }
 
-    /// Reads to the end.
+    /// Reads stdout to its end.
     async fn drain(&mut self) {
         while self.pipe.is_some() {
             self.read().await;
@@ -171,7 +172,7 @@ impl<F: FnMut(&[u8])> Output<F> {
         if let Some(pipe) = &mut self.pipe {
             match pipe.read(&mut self.chunk).await {
                 Ok(read @ 1..) => (self.on_stdout)(&self.chunk[..read]),
-                // The end, or a pipe that is no use any more.
+                // End of output, or the pipe is unusable.
                 Ok(0) | Err(_) => self.pipe = None,
             }
         }

@@ -1,4 +1,4 @@
-//! Interrupts, deaths, and conversations taken up again.
+//! Interrupts, deaths, and resumed conversations.
 
 use angelia_core::{
     model::{EventKind, FailureKind, Status},
@@ -18,7 +18,7 @@ async fn an_interrupt_answers_every_question_and_then_cancels() {
         json!({"options": [{"optionId": "y", "kind": "allow_once", "name": "Y"}],
             "toolCall": {"toolCallId": "t", "kind": "execute", "title": "ls"}}),
     );
-    // The answer to the question, then the cancel.
+    // The answer to the permission request comes first, then the cancel.
     let script = format!("{ask}<\n. cancelled");
     let watch = |one: &Emitted, hands: &Hands| {
         if let Emitted::Ask(_) = one {
@@ -65,7 +65,7 @@ async fn a_death_keeps_what_was_said_and_the_next_process_goes_on() {
         let native = heard.native();
         session.close().await;
 
-        // What it repeats is not shown.
+        // The replayed conversation is not shown.
         let mut session = lab.open_as(&spec, Some(&native)).await;
         let heard = session.say("say and on").await;
         assert_eq!(heard.deltas(), "and on", "{arguments:?}");
@@ -84,7 +84,7 @@ async fn a_conversation_that_is_gone_starts_anew_and_says_so() {
     assert!(!heard.started().resumed);
     assert_eq!(&*heard.notices()[0].code, "resume_lost");
     session.close().await;
-    // The same where it can take up none.
+    // The same holds for an agent that cannot load conversations.
     let spec = lab.spec(&["--greeting", r#"{"agentCapabilities":{}}"#]);
     let known = angelia_core::model::NativeSessionId::new("fake-session");
     let mut session = lab.open_as(&spec, Some(&known)).await;

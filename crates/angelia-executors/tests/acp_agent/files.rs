@@ -1,4 +1,4 @@
-//! Files that the agent reads and writes through us.
+//! Files that the agent reads and writes through the ACP client.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -79,7 +79,7 @@ async fn what_was_allowed_with_a_tool_is_written_without_asking_again() {
     let heard = decided(&mut session, &script, Verdict::Once).await;
     assert_eq!(heard.asked().len(), 1, "{heard:#?}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "once");
-    // Not in the next turn.
+    // In the next turn it must ask again.
     let heard = decided(&mut session, &write, Verdict::Deny).await;
     assert_eq!(heard.asked().len(), 1);
     session.close().await;

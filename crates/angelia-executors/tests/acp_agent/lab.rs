@@ -1,4 +1,4 @@
-//! An agent that can be told anything, in a place of its own.
+//! The scripted ACP agent in an isolated home.
 
 use std::path::PathBuf;
 
@@ -49,12 +49,12 @@ impl Lab {
     }
 }
 
-/// A step that says this.
+/// Returns a script step that sends this message.
 pub(crate) fn says(message: &Value) -> String {
     format!("> {message}\n")
 }
 
-/// A step that asks this of us and says the answer.
+/// Returns script steps that send this request to us and repeat the answer as text.
 pub(crate) fn asks(method: &str, params: Value) -> String {
     let mut params = params;
     params["sessionId"] = "$S".into();
@@ -76,7 +76,7 @@ pub(crate) async fn decided(session: &mut Session, script: &str, verdict: Verdic
     session.say_watched(script, watch).await
 }
 
-/// The answers that the agent repeats, each an object.
+/// Returns the answers that the agent has repeated, each an object.
 pub(crate) fn answers(heard: &Heard) -> Vec<Value> {
     let said = heard.deltas();
     let mut all = serde_json::Deserializer::from_str(&said).into_iter::<Value>();

@@ -1,5 +1,5 @@
-//! The ACP executor on an agent that does what its prompts say: what it has done by us, what it says
-//! that nobody expects, and how it ends.
+//! The ACP executor on an agent that does what its prompts say: the client requests it makes, its
+//! unexpected messages, and how it ends.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Agents that cannot be opened, and what is chosen when they can.
+//! Agents that cannot be opened, and the model chosen for those that can.
 
 use angelia_core::model::{Content, Failure, FailureKind, Mode, Origin, SessionSpec};
 use angelia_testkit::by_hand::Session;

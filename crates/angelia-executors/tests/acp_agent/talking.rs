@@ -1,4 +1,4 @@
-//! What an agent says, in ways that nobody expects.
+//! Unexpected messages of an agent.
 
 use angelia_core::{
     model::{EventKind, PlanStatus, Status},

@@ -1,4 +1,4 @@
-//! Programs that the agent runs through us.
+//! Programs that the agent runs through the ACP client.
 
 use std::{
     fs,
@@ -103,7 +103,7 @@ async fn no_program_runs_outside_or_too_many_at_once() {
     session.close().await;
 }
 
-/// A program that writes down who it is and does not end.
+/// Starts a program that writes its pid to a file and does not end.
 async fn lasting(lab: &Lab, session: &mut Session, name: &str) -> PathBuf {
     let file = lab.work().join(name);
     let command = format!("setsid sh -c 'echo $$ > {name}; exec sleep 600' & exec sleep 600");
@@ -117,7 +117,7 @@ async fn lasting(lab: &Lab, session: &mut Session, name: &str) -> PathBuf {
     Path::new("/proc").join(pid.trim())
 }
 
-/// One that waits only for somebody to take note of its end has ended.
+/// Reports whether the process runs; a zombie does not count.
 fn is_alive(process: &Path) -> bool {
     let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

@@ -1,4 +1,4 @@
-//! How full the context is at the end of each recorded turn, as the agents tell it.
+//! The context size at the end of each recorded turn, as the agents report it.
 
 use super::{
     driver::{all, drive},
@@ -12,6 +12,6 @@ fn of_every_recording() {
         let told = readings(steps.iter().flat_map(|step| &step.emitted));
         (&fixture.name, told)
     });
-    // Gemini tells nothing; OpenCode says 0 of turns that were cancelled.
+    // Gemini reports nothing; OpenCode reports 0 for cancelled turns.
     insta::assert_snapshot!(table(told));
 }

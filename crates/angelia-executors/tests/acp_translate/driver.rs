@@ -1,5 +1,4 @@
-//! Recorded conversations with ACP agents, and a reader that feeds them to translators as an agent
-//! would.
+//! Feeds recorded conversations with ACP agents to translators, as a running agent does.
 
 use std::{collections::HashMap, fmt::Write as _, path::PathBuf, sync::LazyLock};
 
@@ -52,27 +51,27 @@ pub(crate) fn context(session: &str) -> Context {
     }
 }
 
-/// What one message, or the end of the output, led to.
+/// The effects of one message, or of the end of the output.
 #[derive(Default)]
 pub(crate) struct Step {
-    /// From 1; `None` at the end of the output.
+    /// The line's number, from 1; `None` at the end of the output.
     pub(crate) line: Option<usize>,
     pub(crate) emitted: Vec<Emitted>,
     pub(crate) ended: Option<Ended>,
-    /// What the agent was told.
+    /// The messages sent to the agent.
     pub(crate) told: Vec<String>,
-    /// Which conversation, and how many of its turns had begun; 0 between them.
+    /// The conversation's number, and how many of its turns had started; 0 between turns.
     pub(crate) turn: (usize, usize),
 }
 
-/// Feeds a recording to translators, one for each conversation that is opened.
+/// Feeds a recording to translators, one for each opened conversation.
 #[derive(Default)]
 pub(crate) struct Driver {
     greeting: Greeting,
     translator: Option<Translator>,
-    /// What was asked under which id of the client's.
+    /// The methods of the client's requests, by their ids.
     calls: HashMap<i64, String>,
-    /// Which kind each option of a question is, by the question's id.
+    /// The kind of each option of a permission request, by the request's id.
     asked: HashMap<String, HashMap<String, String>>,
     prompt: Option<i64>,
     conversations: usize,
@@ -121,7 +120,7 @@ impl Driver {
                     translator.begin_turn(&mut step.emitted);
                 });
             }
-            // What is repeated until it is answered belongs to nobody.
+            // The replay before the answer belongs to no turn.
             Some("session/load") => {
                 self.end();
                 self.translator = None;
@@ -136,7 +135,7 @@ impl Driver {
         }
     }
 
-    /// The recording's client decides; so do we, in our own words.
+    /// Makes the decision of the recording's client, through the translator's own interface.
     fn client_answers(&mut self, number: usize, value: &Value) {
         let key = value["id"].to_string();
         let Some(kinds) = self.asked.remove(&key) else {
@@ -255,7 +254,7 @@ fn spell_answer(answer: &Answer) -> String {
     }
 }
 
-/// What the steps said, one line for each.
+/// Formats the steps for a snapshot, one line for each emission.
 pub(crate) fn spell(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {

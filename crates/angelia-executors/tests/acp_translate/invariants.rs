@@ -1,4 +1,4 @@
-//! What holds for every recording, whole, cut off, reordered or damaged.
+//! The invariants of every recording: whole, truncated, reordered or damaged.
 
 use std::{collections::HashSet, sync::LazyLock};
 
@@ -15,7 +15,7 @@ use super::{
     translated::damage::{damage, of_other_types},
 };
 
-/// The rules hold in every turn.
+/// Checks the event rules in every turn.
 fn check(steps: &[Step], place: &str) {
     let turns: HashSet<(usize, usize)> = steps.iter().map(|step| step.turn).collect();
     for turn in turns {
@@ -74,7 +74,7 @@ fn what_is_not_passed_on_is_in_the_table() {
             let Some(kind) = update["sessionUpdate"].as_str() else {
                 continue;
             };
-            // A tool is told piece by piece and shown twice; an empty piece says nothing.
+            // A tool call arrives in several updates and is shown twice; an empty chunk is dropped.
             let is_part = kind.starts_with("tool_call") || update["content"]["text"] == "";
             let known = is_part || SILENT.iter().any(|(silent, _)| *silent == kind);
             assert!(known, "{} line {line}: {kind} is lost", fixture.name);
@@ -82,7 +82,7 @@ fn what_is_not_passed_on_is_in_the_table() {
     }
 }
 
-/// Everything an agent ever said, as if it had been said in one conversation.
+/// Returns all recorded agent messages, as if they belonged to one conversation.
 fn messages() -> &'static [Value] {
     static MESSAGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
         let said = all().iter().flat_map(|fixture| &fixture.lines);
@@ -100,7 +100,7 @@ fn messages() -> &'static [Value] {
     &MESSAGES
 }
 
-/// What a client does between the agent's messages.
+/// An action of the client between the agent's messages.
 #[derive(Clone, Debug)]
 enum Act {
     Say(usize, Option<(u32, usize)>),
@@ -123,7 +123,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Runs one turn of anything; the result keeps the rules.
+/// Runs one turn of random actions and checks the event rules.
 fn turn(translator: &mut Translator, acts: &[Act], place: &str) {
     let mut steps = Vec::new();
     let mut step = |act: &mut dyn FnMut(&mut Step)| {

@@ -1,4 +1,4 @@
-//! The ACP translator against everything the three recorded agents said.
+//! The ACP translator against the recordings of three agents.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

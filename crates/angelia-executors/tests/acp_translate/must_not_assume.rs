@@ -1,4 +1,4 @@
-//! What agents do that one would not expect; each of it was recorded.
+//! Unexpected behaviour of agents; each case was recorded.
 
 use angelia_core::{
     model::{EventKind, FailureKind, Status, ToolClass, Usage},
@@ -35,7 +35,7 @@ fn usage(steps: &[Step]) -> &Usage {
 
 #[test]
 fn a_tool_may_be_known_only_from_the_question() {
-    // Gemini announces no call; the question is the first that is heard of it.
+    // Gemini announces no tool call; the permission request is its first message about the tool.
     let steps = of_turn("gemini-session", 2);
     let call = events(&steps).find_map(|kind| match kind {
         EventKind::ToolCall(call) => Some(call),
@@ -55,7 +55,7 @@ fn a_tool_may_be_known_only_from_the_question() {
 
 #[test]
 fn a_refused_tool_may_never_be_heard_of_again() {
-    // Gemini goes on without a word about it; its words end the call.
+    // Gemini says nothing about the refused call; its next text ends the call.
     let steps = of_turn("gemini-session", 3);
     let result = events(&steps).position(|kind| matches!(kind, EventKind::ToolResult(_)));
     let words = events(&steps).position(|kind| matches!(kind, EventKind::Delta { .. }));
@@ -96,7 +96,7 @@ fn what_was_spent_is_found_where_each_agent_puts_it() {
     let opencode = of_turn("opencode-session", 1);
     assert_eq!(usage(&opencode).input_tokens, 10);
     assert_eq!(usage(&opencode).cost_usd, Some(0.0));
-    // Claude's adapter tells what the whole conversation has cost.
+    // Claude's adapter reports the cost of the whole conversation.
     let first = of_turn("claude-session", 1);
     let second = of_turn("claude-session", 2);
     let cost = |steps: &[Step]| usage(steps).cost_usd.unwrap();

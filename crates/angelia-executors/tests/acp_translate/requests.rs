@@ -1,4 +1,4 @@
-//! What agents want from us, and what they are told.
+//! Requests from agents to the ACP client, and the answers.
 
 use angelia_core::{
     model::{Decision, PermissionLevel, ToolClass, Verdict},
@@ -165,7 +165,7 @@ fn an_interrupt_takes_every_question_back() {
     assert!(matches!(&decided[1], Decided::Refuse(..)));
     let withdrawn = out.iter().filter(|one| matches!(one, Emitted::Withdraw(_)));
     assert_eq!(withdrawn.count(), 2);
-    // And whatever is asked now is over.
+    // A request after the interrupt is cancelled at once.
     let (answer, out) = request(&mut translator, 2, PERMISSION, &permission(&options));
     assert!(matches!(answer, Answer::Now(result) if result.get().contains("cancelled")));
     assert!(out.is_empty());

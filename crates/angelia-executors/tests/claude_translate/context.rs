@@ -1,4 +1,4 @@
-//! How full the context is at the end of each recorded turn.
+//! The context size at the end of each recorded turn.
 
 use super::{
     driver::{Fixture, VERSIONS, all, fixture, run},
@@ -18,7 +18,7 @@ fn of_every_recording() {
     insta::assert_snapshot!(table(told));
 }
 
-/// The turn has read twice as much.
+/// The turn as a whole has read twice as much.
 #[test]
 fn it_is_what_the_latest_request_read_and_wrote() {
     for version in VERSIONS {

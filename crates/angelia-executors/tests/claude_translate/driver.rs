@@ -1,4 +1,4 @@
-//! Recorded processes, and a reader that feeds them to a translator as an agent would.
+//! Feeds recorded processes to a translator, as a running agent does.
 
 use std::{fmt::Write as _, fs, path::PathBuf};
 
@@ -14,9 +14,9 @@ use super::translated::spell::{cut, spell_emitted, spell_ended};
 pub(crate) struct Fixture {
     pub(crate) version: &'static str,
     pub(crate) name: String,
-    /// Stdout.
+    /// The lines of stdout.
     pub(crate) lines: Vec<String>,
-    /// The uuids of the user messages on stdin; made up where the recording has none.
+    /// The uuids of the user messages on stdin; invented where the recording has none.
     pub(crate) messages: Vec<String>,
 }
 
@@ -66,13 +66,13 @@ pub(crate) fn translator(resumed: bool) -> Translator {
     })
 }
 
-/// What one line, or the end of the output, led to.
+/// The effects of one line, or of the end of the output.
 pub(crate) struct Step {
-    /// From 1; `None` at the end of the output.
+    /// The line's number, from 1; `None` at the end of the output.
     pub(crate) line: Option<usize>,
     pub(crate) emitted: Vec<Emitted>,
     pub(crate) signal: Option<Signal>,
-    /// How many turns had begun.
+    /// How many turns had started.
     pub(crate) turn: usize,
 }
 
@@ -85,7 +85,8 @@ impl Step {
     }
 }
 
-/// Feeds the lines. The next message is begun when a turn has ended and the CLI goes on to one.
+/// Feeds the lines to a translator. The next message starts when a turn has ended and the CLI
+/// proceeds to it.
 pub(crate) fn drive(fixture: &Fixture, lines: &[String]) -> Vec<Step> {
     let resumed = fixture.name.starts_with("resume_") || fixture.name.starts_with("carried_");
     let mut translator = translator(resumed);
@@ -132,7 +133,7 @@ pub(crate) fn events(steps: &[Step]) -> impl Iterator<Item = &EventKind> {
     })
 }
 
-/// One line per emission, behind the number of the line it came from.
+/// Formats the steps: one line per emission, after the number of the line that caused it.
 pub(crate) fn spell(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {

@@ -1,4 +1,4 @@
-//! Every recorded failure finds its kind, and tells people what to do.
+//! Every recorded failure gets its kind and a hint.
 
 use angelia_core::{
     model::{FailureKind, Status},
@@ -146,7 +146,7 @@ fn a_key_that_is_refused_twice_is_not_tried_for_minutes() {
     assert_eq!(failure.kind, FailureKind::Auth);
     assert!(failure.hint.as_deref().unwrap().contains("API_KEY"));
 
-    // A login gives up by itself, soon.
+    // With a login, the CLI gives up soon by itself.
     let (attempts, ended) = refused_twice("none");
     assert_eq!(attempts, [false; 3]);
     assert_eq!(ended.status, Status::Interrupted);

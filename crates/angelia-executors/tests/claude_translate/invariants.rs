@@ -1,4 +1,4 @@
-//! What holds for every recording, whole, cut off, reordered or damaged.
+//! The invariants of every recording: whole, truncated, reordered or damaged.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{
     },
 };
 
-/// The rules of events hold in every turn, and it ends once.
+/// Checks the event rules in every turn, and that each turn ends once.
 fn check(steps: &[Step], place: &str) {
     let turns = steps.last().map_or(0, |step| step.turn);
     for turn in 1..=turns {
@@ -105,7 +105,7 @@ fn the_order_of_keys_means_nothing() {
     for fixture in all() {
         let reversed: Vec<String> = fixture.lines.iter().map(|line| reverse(line)).collect();
         let (straight, reversed) = (run(&fixture), drive(&fixture, &reversed));
-        // Kept JSON is kept in its own order; apart from that nothing differs.
+        // Raw JSON keeps its own key order; everything else must be equal.
         let plain = |steps: &[Step]| {
             let lines = spell(steps);
             let lines = lines
@@ -145,7 +145,7 @@ fn what_is_not_passed_on_is_in_the_table() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Lines of any recordings in any order, repeated, with turns begun anywhere.
+    /// Lines of any recordings in any order, repeated, with turns started anywhere.
     #[test]
     fn any_sequence_of_lines_keeps_them(picks in prop::collection::vec((any::<u16>(), 0_u8..8), 1..80)) {
         let lines = lines();
@@ -175,7 +175,7 @@ proptest! {
         check(&steps, "any order");
     }
 
-    /// Bytes that are no protocol at all.
+    /// Bytes that do not follow the protocol at all.
     #[test]
     fn any_bytes_are_kept_and_end_nothing(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut translator = translator(false);

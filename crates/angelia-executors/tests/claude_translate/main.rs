@@ -1,4 +1,4 @@
-//! The Claude translator against everything two versions of the CLI were recorded saying.
+//! The Claude translator against all recordings of two versions of the CLI.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What must not be assumed of the CLI, point by point, each on what was recorded.
+//! False assumptions about the CLI, point by point, each checked against a recording.
 
 use angelia_core::{
     model::{EventKind, FailureKind, Status},
@@ -68,7 +68,7 @@ fn p04_the_result_need_not_be_the_last_line() {
     let rest = &steps[end + 1..];
     assert!(rest.len() > 2, "lines follow");
     assert!(rest.iter().all(|step| step.emitted.is_empty() && step.signal.is_none()));
-    // What a background agent does behind the first result belongs to the turn.
+    // Events of a background agent after the first result belong to the turn.
     let steps = run(&super::driver::fixture(NEW, "perm_subagent"));
     let spelled = spell(&steps);
     let (before, after) = spelled.split_once("activity Background").unwrap();
@@ -77,7 +77,7 @@ fn p04_the_result_need_not_be_the_last_line() {
 
 #[test]
 fn p05_a_resumed_conversation_need_not_take_a_new_prompt() {
-    // Nothing on stdout tells: all we can say is that it is an earlier conversation.
+    // Nothing on stdout shows it: we only know that the conversation was resumed.
     let steps = run(&fixture(NEW, "resume_changed_system_prompt"));
     let resumed = events(&steps).any(|kind| matches!(kind, EventKind::Started(it) if it.resumed));
     assert!(resumed);
@@ -194,7 +194,7 @@ fn p13_totals_may_go_on_from_an_earlier_process() {
             }
         }
     }
-    // Set back in the middle of a process, by `/clear`.
+    // `/clear` resets the totals in the middle of a process.
     let steps = run(&fixture(NEW, "slash_clear"));
     let inputs: Vec<u64> = events(&steps)
         .filter_map(|kind| match kind {
@@ -227,7 +227,7 @@ fn p14_types_are_not_a_closed_set() {
         };
         assert_eq!((&**name, raw.get()), (expected, &*value.to_string()));
     }
-    // A detail that is not as we know it does not hide what the line is.
+    // An unexpected detail does not hide the kind of the line.
     let mut translator = translator(false);
     translator.begin_turn("u");
     let odd = json!({"type": "result", "is_error": false, "event": "x", "parent_tool_use_id": 1});

@@ -1,4 +1,4 @@
-//! Whose lines they are: turns of the CLI's own, leftovers, messages that wait; and what happens
+//! The assignment of lines to turns: the CLI's own turns, leftovers, queued messages, and events
 //! around a turn.
 
 use angelia_core::{
@@ -45,7 +45,7 @@ impl Process {
         ended.unwrap()
     }
 
-    /// The text a viewer holds at the end.
+    /// Returns the text that a viewer has at the end.
     fn shown(&self) -> String {
         let mut blocks = std::collections::BTreeMap::new();
         for emitted in &self.out {
@@ -101,7 +101,7 @@ fn task(subtype: &str, id: &str, more: &Value) -> Value {
 
 #[test]
 fn a_report_that_runs_when_we_come_is_not_our_answer() {
-    // Older versions: only the result's origin tells, so what was shown is taken back.
+    // In older versions only the result's origin shows it, so the shown text is withdrawn.
     let mut process = Process::new();
     process.begin("u1");
     process.quiet(&[init(), text("m1", "a task ended"), report("a task ended")]);
@@ -280,7 +280,7 @@ fn the_assistant_line_wins_over_its_deltas() {
         stream(json!({"type": "content_block_delta", "index": 0,
             "delta": {"type": "text_delta", "text": "Helo"}})),
         text("m1", "Hello"),
-        // A second message in its place takes nothing settled back.
+        // A second message in its place withdraws no completed block.
         stream(json!({"type": "message_start", "message": {"id": "m2"}})),
         stream(json!({"type": "content_block_delta", "index": 0,
             "delta": {"type": "text_delta", "text": "lost"}})),
@@ -340,18 +340,18 @@ fn words_that_come_too_late_for_the_turn_still_belong_to_it() {
     let mut process = Process::new();
     process.begin("u1");
     process.quiet(&[init_for("u1")]);
-    // Taken up in time: one result for both.
+    // The CLI takes the message into the running turn: one result for both.
     process.translator.steered("s1");
     process.quiet(&[lifecycle("s1", "queued"), lifecycle("s1", "started")]);
     process.ends(&result_for("u1", "both"));
-    // Too late: a turn of its own, and the last words count.
+    // The message comes too late: the CLI runs a separate turn, and its text is the answer.
     process.begin("u2");
     process.translator.steered("s2");
     process.quiet(&[init_for("u2"), lifecycle("s2", "queued"), result_for("u2", "first")]);
     assert!(!process.translator.in_background());
     process.quiet(&[lifecycle("s2", "started"), init_for("s2"), text("m", "second")]);
     assert_eq!(process.ends(&result_for("s2", "second")).text.as_deref(), Some("second"));
-    // Dropped: nothing more comes.
+    // The CLI drops the message: no more lines come.
     process.begin("u3");
     process.translator.steered("s3");
     process.quiet(&[init_for("u3"), lifecycle("s3", "queued"), result_for("u3", "only")]);

@@ -1,4 +1,4 @@
-//! What we answer, against what the recorded client answered in each case.
+//! Our answers, compared with the recorded client's answer in each case.
 
 use serde_json::Value;
 

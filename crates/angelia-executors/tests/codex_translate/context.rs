@@ -1,4 +1,4 @@
-//! How full the context is at the end of each recorded turn.
+//! The context size at the end of each recorded turn.
 
 use super::{
     driver::{all, run},
@@ -15,17 +15,17 @@ fn told(name: &str) -> Vec<String> {
     readings(run(name).iter().flat_map(|step| &step.emitted))
 }
 
-/// The turn has read twice as much.
+/// The turn as a whole has read twice as much.
 #[test]
 fn it_is_what_the_latest_request_read_and_wrote() {
     assert_eq!(told("approval-command-accept"), ["120/258400"]);
 }
 
-/// Where nothing was counted, the server's estimate counts.
+/// Where the server has not counted tokens, its estimate is used.
 #[test]
 fn one_that_has_overflowed_is_full() {
     let told = told("fail-response-failed-context");
     assert_eq!(told, ["258400/258400", "120/258400"]);
-    // An answer that was cut short is not counted, and not estimated either.
+    // An answer that was cut short is neither counted nor estimated.
     assert_eq!(self::told("fail-response-incomplete")[0], "-");
 }

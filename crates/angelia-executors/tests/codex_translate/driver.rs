@@ -1,5 +1,4 @@
-//! Recorded conversations with the app-server, and a reader that feeds them to translators as an
-//! agent would.
+//! Feeds recorded conversations with the app-server to translators, as a running agent does.
 
 use std::{collections::HashMap, path::PathBuf, sync::LazyLock};
 
@@ -68,18 +67,18 @@ pub(crate) fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
 
-/// What one message, or the end of the output, led to.
+/// The effects of one message, or of the end of the output.
 #[derive(Default)]
 pub(crate) struct Step {
-    /// From 1; `None` at the end of the output.
+    /// The line's number, from 1; `None` at the end of the output.
     pub(crate) line: Option<usize>,
-    /// Which of the threads.
+    /// The index of the thread.
     pub(crate) thread: usize,
     pub(crate) emitted: Vec<Emitted>,
     pub(crate) ended: Option<Ended>,
     pub(crate) answer: Option<Answer>,
     pub(crate) reply: Option<Reply>,
-    /// How many turns had begun; 0 between them.
+    /// How many turns had started; 0 between turns.
     pub(crate) turn: usize,
 }
 
@@ -99,11 +98,11 @@ struct Thread {
     asked: HashMap<String, Waiting>,
     turns: usize,
     running: bool,
-    /// Ids of the `turn/start` that await their answers.
+    /// The id of a `turn/start` that awaits its answer.
     starting: Option<u64>,
 }
 
-/// What the client of the recording was asked.
+/// A request that the recording's client has not answered yet.
 enum Waiting {
     Approval(ApprovalRequest),
     Tool(ToolId),
@@ -111,7 +110,7 @@ enum Waiting {
 
 struct Driver {
     threads: Vec<Thread>,
-    /// Ids of the client's requests that open a thread; `true`: an earlier one.
+    /// Ids of the client's requests that open a thread; `true` for one that resumes a thread.
     opening: HashMap<u64, bool>,
     steps: Vec<Step>,
 }
@@ -152,7 +151,7 @@ impl Driver {
                 let Some(at) = at else { return };
                 let thread = &mut self.threads[at];
                 if thread.running {
-                    // It becomes words for the running turn.
+                    // The message steers the running turn.
                     thread.translator.steered();
                 } else {
                     thread.translator.begin_turn();
@@ -171,7 +170,7 @@ impl Driver {
         }
     }
 
-    /// The recording's client decides; so do we, in our own words.
+    /// Makes the decision of the recording's client, through the translator's own interface.
     fn client_answers(&mut self, line: usize, value: &Value) {
         let id = value["id"].to_string();
         let waits = |thread: &Thread| thread.asked.contains_key(&id);
@@ -266,7 +265,7 @@ impl Driver {
     }
 }
 
-/// What the recorded answer means; `None`: nothing we would ever say.
+/// Returns the decision behind a recorded answer; `None` for an answer that we never give.
 fn decision(ask: &ApprovalRequest, result: &Value) -> Option<Decision> {
     let verdict = match (&result["decision"], &result["action"]) {
         (Value::String(word), _) => match word.as_str() {
@@ -297,7 +296,7 @@ fn decision(ask: &ApprovalRequest, result: &Value) -> Option<Decision> {
     Some(decision)
 }
 
-/// Feeds the lines. The connection ends behind them.
+/// Feeds the lines to translators; the connection ends after the last line.
 pub(crate) fn drive(lines: &[Line]) -> Vec<Step> {
     let mut driver = Driver { threads: Vec::new(), opening: HashMap::new(), steps: Vec::new() };
     for (at, line) in lines.iter().enumerate() {

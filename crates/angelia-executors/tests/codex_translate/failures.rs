@@ -1,4 +1,4 @@
-//! How each recorded failure ends its turn, and what people are told to do.
+//! How each recorded failure ends its turn, and the hint that it gives.
 
 use std::time::Duration;
 

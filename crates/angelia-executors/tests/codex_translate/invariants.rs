@@ -1,4 +1,4 @@
-//! What holds for every recording, whole, cut off, reordered or damaged.
+//! The invariants of every recording: whole, truncated, reordered or damaged.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -18,7 +18,7 @@ use super::{
     translated::damage::{damage, of_other_types},
 };
 
-/// The rules hold in every turn.
+/// Checks the event rules in every turn.
 fn check(steps: &[Step], place: &str) {
     let threads = steps.iter().map(|step| step.thread).max().unwrap_or(0);
     for thread in 0..=threads {
@@ -79,7 +79,7 @@ fn what_is_not_passed_on_is_in_the_table() {
                 Some(kind) => format!("{method}/{kind}"),
                 None => method.to_owned(),
             };
-            // Outside turns what is said is kept for the next one, or is nobody's.
+            // A message between turns is kept for the next turn, or belongs to no turn.
             let kept = step.turn == 0 || matches!(method, "warning" | "configWarning");
             let known = kept || SILENT.iter().any(|(silent, _)| *silent == name);
             assert!(known, "{} line {line}: {name} is lost", fixture.name);
@@ -87,7 +87,7 @@ fn what_is_not_passed_on_is_in_the_table() {
     }
 }
 
-/// Everything the server ever said, as if it had been said by one thread in a few turns.
+/// Returns all recorded server messages, as if one thread had sent them in a few turns.
 fn messages() -> &'static [Value] {
     static MESSAGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
         let mut all_of_them = Vec::new();
@@ -121,7 +121,7 @@ fn messages() -> &'static [Value] {
     &MESSAGES
 }
 
-/// Lets one translator hear one message.
+/// Feeds one message to a translator.
 fn hear(translator: &mut Translator, message: &Value, step: &mut Step) {
     let text = message.to_string();
     match Message::parse(&text) {
@@ -139,8 +139,8 @@ fn hear(translator: &mut Translator, message: &Value, step: &mut Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Messages of any recordings in any order, repeated, with turns begun, accepted, steered and
-    /// decided anywhere.
+    /// Messages of any recordings in any order, repeated, with turns started, accepted, steered and
+    /// approvals decided anywhere.
     #[test]
     fn any_sequence_of_messages_keeps_them(
         picks in prop::collection::vec((any::<u16>(), 0_u8..32), 1..120),
@@ -231,7 +231,7 @@ proptest! {
         check(&steps, "damaged");
     }
 
-    /// Parameters that are no protocol at all.
+    /// Parameters that do not follow the protocol at all.
     #[test]
     fn any_json_is_kept_and_ends_nothing(
         method in prop::sample::select(methods()), text in ".*", number in any::<f64>(),

@@ -1,4 +1,4 @@
-//! The Codex translator against everything the app-server was recorded saying.
+//! The Codex translator against all recordings of the app-server.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

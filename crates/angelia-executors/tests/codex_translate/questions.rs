@@ -1,4 +1,4 @@
-//! Questions for people: the agent's own, and those of MCP servers.
+//! Questions for the user: the agent's own, and those of MCP servers.
 
 use angelia_core::model::{Answer as Given, ApprovalKind, Decision, ToolId, Verdict};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Requests of the server: what people are asked, and what is answered without them.
+//! Requests of the server: those that become approvals, and those that are answered at once.
 
 use angelia_core::{
     model::{

@@ -1,4 +1,4 @@
-//! What we rely on is in the schema that the program generates of itself.
+//! Everything we rely on is in the schema that Codex generates for its protocol.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! What came of a recording, one line per emission, behind the number of the line it came from.
+//! Formats the steps of a recording: one line per emission, after the number of the line that
+//! caused it.
 
 use std::fmt::Write as _;
 

@@ -25,7 +25,7 @@ fn results(steps: &[Step]) -> Vec<(String, bool, String)> {
     all.collect()
 }
 
-/// A translator in a turn of its own, and what each message leads to.
+/// A translator in a running turn, and everything it has emitted.
 pub(crate) struct Talk {
     pub(crate) translator: angelia_executors::codex::translate::Translator,
     pub(crate) out: Vec<Emitted>,
@@ -44,7 +44,7 @@ impl Talk {
         self.out.clear();
     }
 
-    /// Says something of the first turn, unless it says of which.
+    /// Feeds a message; it belongs to the first turn unless it names another.
     pub(crate) fn say(&mut self, method: &str, params: &Value) -> Option<Signal> {
         let mut params = params.clone();
         let fields = params.as_object_mut().unwrap();

@@ -1,5 +1,5 @@
-//! A real ACP agent: Claude's adapter with its own Claude Code, against the scripted model on
-//! loopback.
+//! The suite on a real ACP agent: Claude's adapter with its bundled Claude Code, against the
+//! scripted model on loopback.
 
 use angelia_core::model::{NativeSessionId, SessionSpec};
 use angelia_executors::{Registration, acp};
@@ -31,7 +31,7 @@ impl Program for ClaudeAdapter {
         spec_of(AcpAgent::claude(place, base_url).unwrap(), place)
     }
 
-    /// The adapter keeps Claude Code running.
+    /// The adapter keeps Claude Code running as a child.
     fn parts(&self) -> &'static [&'static str] {
         &["claude-agent-sdk"]
     }
@@ -40,7 +40,8 @@ impl Program for ClaudeAdapter {
         bash(command)
     }
 
-    /// The parent of a command is Claude Code; its parent is the adapter.
+    /// Kills the grandparent: a command's parent is Claude Code, and that one's parent is the
+    /// adapter.
     fn die(&self) -> String {
         bash("kill -9 $(awk '/^PPid:/{print $2}' /proc/$PPID/status); timeout 60 tail -f /dev/null")
     }

@@ -55,7 +55,7 @@ impl Program for RealCodex {
         call("exec_command", &json!({"cmd": command}))
     }
 
-    /// Out of the sandbox, its parent is the process that serves all threads.
+    /// Outside the sandbox, a command's parent is the process that serves all threads.
     fn die(&self) -> String {
         let command = "kill -9 $PPID; timeout 60 tail -f /dev/null";
         let input = json!({"cmd": command, "sandbox_permissions": "require_escalated",

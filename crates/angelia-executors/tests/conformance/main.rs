@@ -1,6 +1,6 @@
-//! One suite over every executor: the demo agent, the real Claude Code, oldest and newest version,
-//! the real Codex and a real ACP agent, against the scripted model. Tests of real programs are below
-//! a module `real_…`.
+//! The conformance suite on every executor: the demo agent, the oldest and newest real Claude Code,
+//! the real Codex and a real ACP agent, against the scripted model. Tests of real programs are in
+//! modules named `real_…`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ mod parrot_program;
 mod place;
 mod scripted;
 
-/// Whoever adds an executor adds its fixture here.
+/// A new executor needs a fixture here.
 #[test]
 fn every_executor_is_in_the_suite() {
     let suite = ["acp", "claude", "codex", "parrot"];

@@ -1,4 +1,4 @@
-//! The demo agent.
+//! The suite on the demo agent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{parrot_program, place::Place};
 
-/// How much of a prompt the parrot repeats.
+/// The number of bytes of a prompt that the parrot repeats.
 const REPEATED: usize = 64 * 1024;
 
 struct Parrot(Place);
@@ -77,7 +77,7 @@ impl ExecutorFixture for Parrot {
         None
     }
 
-    /// There is no model.
+    /// The parrot has no model.
     fn told(&self) -> Option<Value> {
         None
     }
@@ -90,8 +90,8 @@ impl ExecutorFixture for Parrot {
         false
     }
 
-    /// It repeats what it has heard: short texts whole, and of long ones the beginning and how much
-    /// more there was.
+    /// The parrot repeats its prompt: a short text whole, of a long text the beginning and the
+    /// number of remaining bytes.
     fn arrived(&self, text: &str, answer: &str) -> bool {
         if text.len() <= REPEATED {
             return answer.contains(&format!("You said: {text}\n"));

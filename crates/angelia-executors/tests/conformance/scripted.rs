@@ -1,5 +1,5 @@
-//! The fixture of every real program: it is in a place of its own and talks to the scripted model on
-//! loopback. What differs is the [`Program`].
+//! The fixture of every real program: an isolated home and the scripted model on loopback. The
+//! differences between programs are in [`Program`].
 
 use std::{
     sync::{
@@ -26,18 +26,19 @@ use crate::place::Place;
 pub(crate) trait Program: Sync {
     fn registration(&self) -> &'static Registration;
 
-    /// Makes what it needs in this place.
+    /// Creates the files that the program needs in this home.
     fn prepare(&self, _place: &Isolated, _base_url: &str) {}
 
     fn spec(&self, place: &Isolated, base_url: &str) -> SessionSpec;
 
-    /// Nobody is logged in.
+    /// Returns a specification without a login.
     fn spec_without_login(&self, place: &Isolated, base_url: &str) -> SessionSpec;
 
-    /// A prompt with which it runs a shell command.
+    /// Returns a prompt that makes the program run a shell command.
     fn run(&self, command: &str) -> String;
 
-    /// A prompt with which it kills itself. What it leaves behind holds its pipes.
+    /// Returns a prompt that makes the program kill itself. A process it leaves behind keeps its
+    /// pipes open.
     fn die(&self) -> String {
         self.run("kill -9 $PPID; timeout 60 tail -f /dev/null")
     }
@@ -76,7 +77,7 @@ impl<P: Program> Scripted<P> {
         Self { program, place, server, tools: AtomicU32::new(0) }
     }
 
-    /// A command that makes a file of the given name when it runs.
+    /// Returns a tool call whose command creates a new file when it runs.
     fn tool(&self, command: impl FnOnce(&str) -> String) -> LongTool {
         let number = self.tools.fetch_add(1, Ordering::Relaxed);
         let running = format!("running-{number}");
@@ -87,7 +88,7 @@ impl<P: Program> Scripted<P> {
     }
 }
 
-/// Makes the model call one tool, and then say so.
+/// Returns a prompt that makes the model call one tool and then answer.
 pub(crate) fn call(tool: &str, input: &Value) -> String {
     format!("{} ECHO:done", directive::tool_call(tool, input))
 }

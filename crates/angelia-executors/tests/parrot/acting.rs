@@ -1,4 +1,4 @@
-//! Pretended tools, questions, failures and deaths.
+//! Simulated tools, questions, failures and deaths.
 
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ fn a_question_nobody_answers_is_taken_back_or_counts_as_refused() {
         ]
     );
     assert_eq!(lines[0]["request_id"], question["request_id"]);
-    // Too late, and therefore ignored.
+    // The answer comes too late and is ignored.
     parrot.answer(&question, &json!({"behavior": "allow", "updatedInput": {}}));
 
     parrot.prompt("!ask");

@@ -1,4 +1,4 @@
-//! What comes in on stdin: requests, garbage, its end, and anything at all.
+//! Input on stdin: requests, garbage, the end of input, and random lines.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -101,7 +101,7 @@ fn wrong_arguments_are_refused_before_anything_is_read() {
     }
 }
 
-/// Any line of input that neither hangs nor kills it.
+/// Generates any line of input that makes the parrot neither hang nor exit.
 fn any_line() -> impl Strategy<Value = String> {
     let step = prop_oneof![
         any::<String>(),

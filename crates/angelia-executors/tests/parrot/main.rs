@@ -16,21 +16,21 @@ use std::{
 use angelia_executors::parrot::process::run;
 use serde_json::{Value, json};
 
-/// Nothing here takes long; whatever does has failed.
+/// No step here takes long; a step that exceeds this has failed.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A parrot on a thread of its own, with real pipes in between.
+/// A parrot on its own thread, connected by real pipes.
 struct Parrot {
     input: Option<PipeWriter>,
     lines: Receiver<String>,
     process: JoinHandle<(u8, String)>,
 }
 
-/// How it ended.
+/// The exit of a parrot.
 struct Exit {
     code: u8,
     stderr: String,
-    /// What it said since it was last listened to.
+    /// The lines that the test had not read yet.
     rest: Vec<Value>,
 }
 
@@ -74,7 +74,7 @@ impl Parrot {
             "request_id": question["request_id"], "response": response}}));
     }
 
-    /// Every line up to and with the first one that fits.
+    /// Returns every line up to and including the first one that `fits`.
     fn until(&self, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut seen = Vec::new();
         loop {
@@ -93,7 +93,7 @@ impl Parrot {
         lines.pop().unwrap()["response"].take()
     }
 
-    /// The lines of a turn without a name, up to its result.
+    /// Returns the lines of a turn whose message has no uuid, up to its result.
     fn turn(&self) -> Vec<Value> {
         self.until(|line| line["type"] == "result")
     }
@@ -103,7 +103,7 @@ impl Parrot {
         lines.pop().unwrap()
     }
 
-    /// Closes stdin and waits for the end.
+    /// Closes stdin and waits for the parrot to exit.
     fn close(mut self) -> Exit {
         self.input = None;
         self.wait()
@@ -119,7 +119,7 @@ impl Parrot {
     }
 }
 
-/// The promise about every line: JSON, an object, with a type.
+/// Parses a line and asserts the promise for every line: a JSON object with a type.
 fn parse(line: &str) -> Value {
     let value: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
     assert!(value["type"].is_string(), "{line}");
@@ -136,7 +136,7 @@ fn named(text: &str, uuid: &str) -> Value {
     line
 }
 
-/// In short what each line is.
+/// Returns a short name for each line's kind.
 fn kinds(lines: &[Value]) -> Vec<String> {
     lines
         .iter()

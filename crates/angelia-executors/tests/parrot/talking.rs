@@ -1,4 +1,4 @@
-//! Turns of text: whole, in parts, several, and broken off.
+//! Text turns: whole, in deltas, several in a row, and interrupted.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
-//! A program that has the subcommand `parrot`: the real one is built by another crate. So a test's own
-//! executable stands in for it: a script calls its ignored test [`the_process`], which is the same
-//! code, with the pipes where a parrot expects them. Included by path, under this name, at the top.
+//! A stand-in for the program with the `parrot` subcommand, which another crate builds. A script
+//! runs the test's own executable with its ignored test [`the_process`], which is the same code,
+//! with the pipes where a parrot expects them. Must be included by path under this name, at the
+//! crate root.
 
 use std::{
     fs::{self, File},
@@ -14,7 +15,8 @@ use angelia_testkit::isolated::Isolated;
 
 const ARGUMENTS: &str = "ANGELIA_TEST_PARROT_ARGUMENTS";
 
-/// Descriptor 3 is the pipe; stdout belongs to the test's own reporting and leads nowhere.
+/// Runs the parrot. Descriptor 3 is the pipe, because the test harness writes to stdout, which is
+/// discarded.
 #[test]
 #[ignore = "not a test: the program the others start"]
 fn the_process() {

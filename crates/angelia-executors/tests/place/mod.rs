@@ -1,5 +1,5 @@
-//! An executor in a home of its own, as the tests of all executors need it. Included by path; no test
-//! of its own.
+//! An executor in an isolated home, for the tests of all executors. Included by path; contains no
+//! tests.
 
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
 
@@ -11,7 +11,7 @@ use angelia_executors::{
 use angelia_testkit::{clock::SystemClock, isolated::Isolated};
 use uuid::Uuid;
 
-/// What must not reach a child, whatever our own environment holds.
+/// Variables that must not reach a child, even if our own environment has them.
 const NOT_FOR_CHILDREN: [&str; 7] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_TOKEN",
@@ -22,12 +22,12 @@ const NOT_FOR_CHILDREN: [&str; 7] = [
     "SECRET_OF_OURS",
 ];
 
-/// A place, and what the binary would hand to an executor there.
+/// An isolated home, and an executor with the host that the binary would pass to it.
 pub(crate) struct Place {
     pub(crate) isolated: Isolated,
     pub(crate) host: Host,
     pub(crate) executor: Arc<dyn Executor>,
-    /// How the marks of its processes begin.
+    /// The prefix of its processes' marks.
     pub(crate) mark: String,
 }
 
@@ -36,7 +36,7 @@ impl Place {
         Self::with(registration, |_, _| {})
     }
 
-    /// `change` makes another host of the usual one.
+    /// Like [`Self::new`], with a host that `change` has modified.
     pub(crate) fn with(
         registration: &Registration,
         change: impl FnOnce(&Isolated, &mut Host),

@@ -1,4 +1,4 @@
-//! The owner's own commands: their environment, their input, their limits, their leftovers.
+//! Commands of the owner's rules: their environment, input, limits and leftover processes.
 
 use std::{sync::Arc, time::Duration};
 

@@ -23,10 +23,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// Longer than anything here takes; only a broken test waits for it.
+/// Longer than any step here takes; only a broken test waits this long.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A mark that nobody else uses, also not another run of these tests.
+/// Returns a mark that is unique, also across other runs of these tests.
 fn fresh_mark() -> Mark {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let unique = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -48,14 +48,14 @@ fn shell(script: &str) -> Launch {
     }
 }
 
-/// Starts a script and waits for the line with which it says that it is ready.
+/// Starts a script and waits for the line that reports it ready.
 async fn start(script: &str) -> (Child, String) {
     let mut child = spawn(&shell(script)).await.unwrap();
     let line = timeout(DEADLINE, read_line(&mut child)).await.unwrap();
     (child, line)
 }
 
-/// Starts a script that prints the pid of somebody it leaves behind.
+/// Starts a script that prints the pid of a grandchild that outlives it.
 async fn start_with_grandchild(script: &str) -> (Child, Pid) {
     let (child, line) = start(script).await;
     (child, parse_pid(&line))
@@ -80,7 +80,7 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(child.pid().try_into().unwrap()).unwrap()
 }
 
-/// Running: zombies, which only wait for whoever adopted them, do not count.
+/// Reports whether the process runs; a zombie that waits to be reaped does not count.
 fn is_alive(pid: Pid) -> bool {
     if cfg!(target_os = "linux") {
         state_of(pid).is_some_and(|state| state != 'Z')

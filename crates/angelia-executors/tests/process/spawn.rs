@@ -1,4 +1,4 @@
-//! What a child is started with, and what is said when it cannot be.
+//! The environment, pipes and folder a child starts with, and the errors when it cannot start.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -29,7 +29,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
     launch.env.insert("GIVEN".into(), "yes".into());
     let finished = run_to_end(&launch, DEADLINE).await.unwrap();
     let output = String::from_utf8(finished.stdout).unwrap();
-    // What a shell sets by itself.
+    // Variables that the shell sets by itself.
     let own = ["PWD=", "SHLVL=", "_=", "OLDPWD="];
     let mut lines: Vec<&str> =
         output.lines().filter(|line| !own.iter().any(|own| line.starts_with(own))).collect();

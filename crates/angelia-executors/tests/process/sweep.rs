@@ -1,4 +1,4 @@
-//! The sweep at the next start: real orphans of owners that are dead, alive, or none of ours.
+//! The sweep at the next start: real orphans whose owners are dead, alive, or not ours.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{fresh_mark, is_alive, parse_pid};
 const GRACE: Duration = Duration::from_secs(10);
 const NO_LEDGER: &str = "/nonexistent";
 
-/// An orphan in a session of its own, as a killed owner leaves it. Ended with the test.
+/// An orphan in its own session, as a killed owner leaves it. Killed when the test ends.
 struct Orphan(Pid);
 
 impl Orphan {
@@ -30,7 +30,7 @@ impl Orphan {
         Self(parse_pid(std::str::from_utf8(&output.stdout).unwrap()))
     }
 
-    /// Prints its pid and closes stdout once it is what it is going to be.
+    /// Prints its pid and closes stdout once it has reached its final state.
     fn sleeping(mark: Option<&Mark>) -> Self {
         Self::with(mark, "echo $$; exec sleep 60 >/dev/null")
     }
@@ -109,7 +109,8 @@ async fn an_agent_is_swept_without_its_siblings() {
     assert!(sibling.is_alive());
 }
 
-/// A mark elsewhere than in a variable of that name is no mark: the person may be looking at ours.
+/// Only the environment variable counts as a mark: a user may have the same text elsewhere, for
+/// example while searching for our processes.
 #[tokio::test]
 async fn a_mark_in_an_argument_or_another_variable_is_not_a_mark() {
     let mark = fresh_mark();
@@ -122,7 +123,7 @@ async fn a_mark_in_an_argument_or_another_variable_is_not_a_mark() {
     assert!(curious.is_alive());
 }
 
-/// For a moment of every `exec` the kernel shows no environment at all.
+/// During every `exec` the kernel briefly shows an empty environment.
 #[tokio::test]
 async fn a_process_that_keeps_executing_itself_is_found() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The stop ladder, rung by rung, and what must not be left when it ends.
+//! The stop ladder, rung by rung, and the processes that must not be left when it ends.
 
 use std::{os::unix::process::ExitStatusExt, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{
     state_of,
 };
 
-/// Rungs that are only waited for when the child does not react to them.
+/// Short waits for children that do not react.
 const LADDER: Ladder = Ladder {
     after_eof: Duration::from_millis(150),
     after_term: Duration::from_millis(150),
@@ -20,11 +20,11 @@ const LADDER: Ladder = Ladder {
     sweep: Duration::from_millis(300),
 };
 
-/// For children that do react, on a machine that may be busy.
+/// Long waits for children that do react, with room for a busy machine.
 const PATIENT: Ladder =
     Ladder { after_eof: DEADLINE, after_term: DEADLINE, sweep: DEADLINE, ..LADDER };
 
-/// For children that react to SIGTERM only.
+/// Waits for children that react only to SIGTERM.
 const PATIENT_AFTER_EOF: Ladder = Ladder { after_eof: LADDER.after_eof, ..PATIENT };
 
 async fn end(child: Child, ladder: &Ladder) -> Ended {
@@ -156,7 +156,7 @@ async fn who_is_born_during_the_sweep_is_swept() {
     let script = "setsid sh -c 'trap \"setsid sleep 60 & echo \\$!; exit\" TERM; echo $$; \
                   while :; do sleep 0.01; done' 2>/dev/null & wait $!";
     let (mut child, grandchild) = start_with_grandchild(script).await;
-    // The newborn says its pid only when the sweep's SIGTERM arrives, after the leak timeout.
+    // The new process prints its pid only when the sweep's SIGTERM arrives, after the leak timeout.
     let mut stdout = child.stdout.take().unwrap();
     let mut output = Vec::new();
     let (ended, read) = tokio::join!(end(child, &LADDER), stdout.read_to_end(&mut output));
@@ -197,7 +197,7 @@ async fn dropping_the_ladder_kills_at_once() {
     eventually("the child is gone", || !is_alive(leader)).await;
 }
 
-/// The zombie is what keeps its pid and group id from being given to a stranger.
+/// The zombie reserves its pid and group id, so that they are not reused by an unrelated process.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_exited_child_keeps_its_pid_until_it_is_terminated() {
@@ -221,7 +221,7 @@ fn assert_swept(ended: &Ended, pid: Pid, fate: Fate) {
     assert!(!is_alive(pid), "{ended:?}");
 }
 
-/// In KiB; 0 where the system does not say.
+/// Returns the peak memory in KiB; 0 where the system does not report it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! Questions of the program, and what the answers do.
+//! Approval requests of the program, and the effect of every verdict.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What goes wrong, in words that say what to do.
+//! Failures, and the hints that say what to do about them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -138,7 +138,7 @@ async fn real_what_cannot_be_started_says_why() {
 async fn real_an_unanswered_interrupt_retires_the_process() {
     on_both(async |lab| {
         let mut session = lab.open(&lab.spec()).await;
-        // Stopped, it can answer nothing; the kernel keeps it so until it is continued.
+        // A process under SIGSTOP cannot answer until it is continued.
         let lab = Arc::new(lab);
         let stopped = Arc::clone(&lab);
         let heard = session
@@ -158,7 +158,7 @@ async fn real_an_unanswered_interrupt_retires_the_process() {
     .await;
 }
 
-/// Stops every process of this lab's.
+/// Stops every process of this setup with SIGSTOP.
 fn stop_processes(lab: &Lab) {
     use rustix::process::{Pid, Signal, kill_process};
     for pid in lab.processes() {

@@ -1,4 +1,4 @@
-//! One agent program in a place of its own, and turns run on it by hand.
+//! One real Claude Code in an isolated home, with the scripted model and an executor.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::place::Place;
 
-/// A place, a model and an executor.
+/// The test setup: an isolated home, a scripted model and an executor.
 pub(crate) struct Lab {
     pub(crate) claude: RealClaude,
     pub(crate) server: ModelServer,
@@ -45,7 +45,7 @@ impl Lab {
         }
     }
 
-    /// A specification for this place, with a key in its environment.
+    /// Returns a specification for this home, with an API key in its environment.
     pub(crate) fn spec(&self) -> SessionSpec {
         self.claude.spec(&self.place, &self.server.base_url())
     }
@@ -70,7 +70,7 @@ impl Lab {
         Session::open(&*self.executor, spec, native).await
     }
 
-    /// Processes that carry a mark of this lab's.
+    /// Returns the processes that carry this setup's mark.
     pub(crate) fn processes(&self) -> BTreeSet<i32> {
         marked::processes(&self.mark)
     }

@@ -1,4 +1,4 @@
-//! What precedes the conversation: prompts, tools, and how stable they are.
+//! The prefix of a conversation: prompts and tools, and their stability.
 
 use angelia_core::model::{SessionSpec, SystemPrompt, ToolSet};
 use angelia_testkit::model_server::Usage;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::harness::{Lab, on_both};
 
-/// What the model is sent before anybody has said a word.
+/// Returns the request that the first prompt of a session sends to the model.
 async fn first_request(lab: &Lab, spec: &SessionSpec) -> Value {
     let mut session = lab.open(spec).await;
     session.say("hello").await.text();
@@ -16,7 +16,7 @@ async fn first_request(lab: &Lab, spec: &SessionSpec) -> Value {
 
 fn system(request: &Value) -> String {
     let blocks = request["system"].as_array().unwrap();
-    // The first block is about this very request.
+    // The first block differs from request to request.
     blocks[1..].iter().map(|block| block["text"].as_str().unwrap()).collect()
 }
 
@@ -91,7 +91,7 @@ async fn real_the_prefix_stays_the_same() {
         let other = first_request(&lab, &spec).await;
         assert_eq!(prefix(&first), prefix(&other), "over two sessions");
 
-        // What changes from place to place is not in it, unless one wants it there.
+        // Text that depends on the folder is not in the prefix, unless the profile asks for it.
         std::fs::create_dir(lab.place.work().join("elsewhere")).unwrap();
         let mut elsewhere = spec.clone();
         elsewhere.cwd = lab.place.work().join("elsewhere");

@@ -1,4 +1,5 @@
-//! What reaches the child, what the working directory may inject, and what is left behind.
+//! Isolation: the variables that reach the child, the settings that a working directory may inject,
+//! and leftover processes.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -48,7 +49,7 @@ async fn real_only_listed_variables_reach_the_child() {
     .await;
 }
 
-/// A project that wants to act: a hook, an MCP server and instructions.
+/// Creates a project with a hook, an MCP server and instructions.
 fn project(lab: &Lab) -> SessionSpec {
     let work = lab.place.work();
     let touch = |name: &str| format!("touch '{}'", lab.place.root().join(name).display());
@@ -148,7 +149,7 @@ async fn real_nothing_a_tool_started_survives_the_close() {
     on_both(async |lab| {
         let mut session = lab.open(&lab.spec()).await;
         let file = lab.place.root().join("pid");
-        // In a session of its own, with its output elsewhere: nothing ties it to the program.
+        // In its own session and with redirected output, nothing ties the process to the program.
         let command = format!(
             "setsid sh -c 'echo $$ > {}; exec tail -f /dev/null' >/dev/null 2>&1 & echo started",
             file.display()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Lab, on_both};
 
-/// What the model was told, without what the program adds.
+/// Returns the roles and texts of a model request, without the program's own additions.
 fn roles_and_words(request: &Value) -> Vec<(String, String)> {
     let mut said = Vec::new();
     for message in request["messages"].as_array().unwrap() {
@@ -60,7 +60,7 @@ async fn real_a_conversation_resumes_with_everything_it_had() {
         assert!(second.usage().input_tokens < 100, "not the first turn's again");
         session.close().await;
 
-        // Switched off, every process starts anew.
+        // With resuming switched off, every process starts a new conversation.
         spec.resume = false;
         let mut session = lab.resume(&spec, &first.native()).await;
         let third = session.say("ECHO:three").await;
@@ -108,7 +108,7 @@ async fn real_a_lost_conversation_starts_anew_and_says_so() {
     .await;
 }
 
-/// Every file or folder below whose name contains the text.
+/// Returns every file or folder below `folder` with `text` in its name.
 fn walk(folder: &std::path::Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -211,7 +211,7 @@ async fn real_a_carried_history_arrives_with_its_true_roles() {
         let native = heard.native();
         session.close().await;
 
-        // From then on it is a conversation like any other.
+        // From then on the conversation behaves like any other.
         let mut session = lab.resume(&spec, &native).await;
         session.say("ECHO:newer").await.text();
         let said = roles_and_words(&lab.last_request());

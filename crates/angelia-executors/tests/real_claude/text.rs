@@ -1,4 +1,5 @@
-//! Text that acts: for the owner it does, for everybody else it never does, wherever it stands.
+//! Text with side effects (commands, file mentions): it acts for the owner, and never for anyone
+//! else, wherever it stands.
 
 use std::fs;
 

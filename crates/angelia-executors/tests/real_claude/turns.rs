@@ -88,7 +88,7 @@ async fn real_an_interrupted_process_takes_the_next_turn() {
         assert!(session.agent.is_usable());
         assert_eq!(session.say("ECHO:again").await.text(), "again");
 
-        // Also while the model has not said a word.
+        // An interrupt also works before the model has answered anything.
         for fault in [Fault::HangHeaders, Fault::HangBody] {
             lab.server.script([Reply::fault(fault)]);
             let seen = lab.server.model_requests().len();
@@ -146,7 +146,7 @@ async fn real_work_in_the_background_is_stopped_and_the_answer_stands() {
                 Emitted::Ask(request) => {
                     hands.decide(request, angelia_core::model::Verdict::Once);
                 }
-                // What the engine does when the grace is over.
+                // The engine does the same when the background grace is over.
                 Emitted::Activity(Activity::Background) => hands.cancel.cancel(),
                 _ => {}
             })

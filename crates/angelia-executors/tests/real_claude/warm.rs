@@ -1,4 +1,4 @@
-//! Processes that were started before they were needed.
+//! The pool of processes that are started before they are needed.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use angelia_testkit::real::RealClaude;
 
 use crate::harness::Lab;
 
-/// Opens sessions until one was warm; the pool says nothing about itself from outside.
+/// Opens sessions until one uses a pooled process; the pool's state is not visible from outside.
 async fn until_warm(lab: &Lab, spec: &SessionSpec) -> Heard {
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -34,7 +34,7 @@ async fn real_warm_processes_of_both_modes() {
         assert_eq!(first.text(), "warm");
         assert_eq!(first.usage().lane.as_deref(), Some("api_key"));
 
-        // Another profile of the same shape says its own name.
+        // Another profile with the same launch settings reports its own name.
         spec.profile = "other".into();
         let other = until_warm(&lab, &spec).await;
         assert_eq!(&*other.started().profile, "other");
@@ -52,7 +52,7 @@ async fn real_warm_processes_of_both_modes() {
 
         lab.executor.close().await;
         assert!(lab.host.tasks.shutdown(Duration::from_secs(10)).await);
-        // One that was just being started is killed; the kernel needs a moment for that.
+        // A process that is just being started is killed; the kernel needs a moment for that.
         let deadline = Instant::now() + Duration::from_secs(5);
         while !lab.processes().is_empty() {
             assert!(Instant::now() < deadline, "{:?}", lab.processes());

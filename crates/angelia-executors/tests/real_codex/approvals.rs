@@ -1,4 +1,4 @@
-//! What is asked before it is done, and what the answers do.
+//! Approval requests of Codex, and the effect of every verdict.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::lab::{Lab, add_file, escalated, exec};
 
-/// Gives the verdict to everything that is asked.
+/// Runs a turn and answers every approval request with this verdict.
 async fn decided(session: &mut Session, prompt: &str, verdict: Verdict) -> Heard {
     let watch = move |emitted: &Emitted, hands: &angelia_testkit::by_hand::Hands| {
         if let Emitted::Ask(request) = emitted {
@@ -57,7 +57,7 @@ async fn real_a_command_is_run_once_for_the_session_or_not_at_all() {
     assert!(!lab.path("late").exists());
     assert_eq!(session.say("ECHO:on").await.text(), "on");
 
-    // Nothing of it was written down for other sessions.
+    // The decision was not saved for other sessions.
     assert!(!lab.home.join("rules/default.rules").exists());
     session.close().await;
     lab.close().await;
@@ -90,8 +90,8 @@ async fn real_unattended_runs_in_the_sandbox_and_asks_to_get_out() {
     let heard = session.say(&add_file("a.txt", "hello")).await;
     assert!(heard.asked().is_empty() && lab.path("a.txt").exists());
 
-    // The sandbox, not a question, is between it and the rest of the machine.
-    // Inside are `/tmp` and `$TMPDIR`, wherever these tests lie.
+    // Here the sandbox, not an approval, protects the rest of the machine.
+    // `/tmp` and `$TMPDIR` are inside the sandbox, wherever these tests run.
     let outside = PathBuf::from(format!("/var/tmp/angelia-outside-{}", Uuid::now_v7()));
     let command = format!("touch {}; echo tried", outside.display());
     let heard = session.say(&exec(&command)).await;
@@ -121,7 +121,7 @@ async fn real_what_is_disallowed_is_seen_also_where_nobody_is_asked() {
     let heard = session
         .say_watched(&exec("rm kept"), move |emitted, hands| {
             if let Emitted::Ask(request) = emitted {
-                // As the engine does.
+                // Decide as the engine does.
                 let answer = rules.answer(request, &cwd);
                 seen.lock().unwrap().push(format!("{answer:?}"));
                 hands.decide(request, Verdict::Deny);

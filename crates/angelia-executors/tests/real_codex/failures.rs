@@ -1,4 +1,4 @@
-//! What goes wrong before and during a turn, in words that say what to do.
+//! Failures before and during a turn, and the hints that say what to do about them.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -27,7 +27,7 @@ async fn real_nobody_is_logged_in() {
     assert!(lab.server.model_requests().is_empty(), "nothing was tried");
     session.close().await;
 
-    // With a login it goes on.
+    // With a login, the session continues.
     fs::write(lab.home.join("auth.json"), r#"{"OPENAI_API_KEY":"sk-dummy"}"#).unwrap();
     let mut session = lab.open(&spec).await;
     assert_eq!(session.say("ECHO:hello").await.text(), "hello");

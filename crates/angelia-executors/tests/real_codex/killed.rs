@@ -1,5 +1,5 @@
-//! The process is killed in the middle of something: the turn fails with what was said, the next one
-//! works in a new process, and nothing is left of the old one.
+//! The process is killed in the middle of a turn: the turn fails and keeps its text so far, the
+//! next turn works in a new process, and nothing is left of the old one.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use angelia_testkit::by_hand::{Heard, Session};
 
 use crate::lab::{Lab, add_file, escalated, eventually, exec, wait_for};
 
-/// The right outcome, and the next turn.
+/// Asserts the turn's outcome, and that the next turn works.
 async fn recovered(lab: &Lab, mut session: Session, heard: &Heard, native: &NativeSessionId) {
     let failure = heard.failure();
     assert_eq!(failure.kind, FailureKind::Agent, "{heard:#?}");
@@ -51,7 +51,7 @@ async fn real_killed_during_a_sandboxed_command() {
         };
         tokio::join!(turn, killing).0
     };
-    // The command may run before the program says so.
+    // The command may run before Codex reports it.
     assert!(heard.tool_results().iter().all(|result| !result.ok), "{heard:#?}");
     recovered(&lab, session, &heard, &native).await;
     let left: Vec<_> = lab.place.work().read_dir().unwrap().flatten().collect();
@@ -84,7 +84,7 @@ async fn real_killed_during_a_command_that_has_escaped() {
 async fn real_killed_during_a_patch() {
     let lab = Lab::new();
     let (mut session, native) = begun(&lab, false).await;
-    // Applied, and then the model takes its time.
+    // The patch is applied, and then the model is slow.
     let prompt = add_file("a.txt", "hello").replace("ECHO:done", "WORDS:2000:20");
     let file = lab.path("a.txt");
     let heard = {

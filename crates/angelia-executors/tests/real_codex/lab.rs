@@ -1,4 +1,4 @@
-//! One Codex in a place of its own.
+//! The real Codex in an isolated home, with the scripted model.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +32,7 @@ pub(crate) struct Lab {
     pub(crate) server: ModelServer,
     pub(crate) place: Isolated,
     pub(crate) executor: Arc<dyn Executor>,
-    /// The program's own folder.
+    /// `CODEX_HOME`.
     pub(crate) home: PathBuf,
     mark: String,
 }
@@ -46,7 +46,7 @@ impl Lab {
         Self::build(Login::Key, "", true)
     }
 
-    /// `more` is added to the program's own configuration.
+    /// Starts with this login; `more` is added to Codex's own configuration.
     pub(crate) fn configured(login: Login, more: &str) -> Self {
         Self::build(login, more, false)
     }
@@ -56,7 +56,7 @@ impl Lab {
         let home_in = |place: &Isolated| place.root().join("codex");
         let place = Place::with(&codex::REGISTRATION, |isolated, host| {
             host.keep_warm = keep_warm;
-            // The program's own folder, as our environment names it.
+            // `CODEX_HOME`, as our own environment names it.
             let home = home_in(isolated).into();
             Arc::make_mut(&mut host.environment).insert("CODEX_HOME".into(), home);
         });
@@ -72,7 +72,7 @@ impl Lab {
         }
     }
 
-    /// Everything asks.
+    /// Returns a specification in which every tool needs approval.
     pub(crate) fn spec(&self) -> SessionSpec {
         let mut spec = SessionSpec::new("codex", self.place.work());
         spec.binary = Some(self.codex.path.clone());
@@ -80,7 +80,7 @@ impl Lab {
         spec
     }
 
-    /// Nobody is asked; what is in the sandbox runs.
+    /// Returns a specification without approvals; commands inside the sandbox run.
     pub(crate) fn unattended(&self) -> SessionSpec {
         let mut spec = self.spec();
         spec.permissions.level = PermissionLevel::Unattended;
@@ -115,7 +115,7 @@ impl Lab {
         self.server.model_requests().last().unwrap().json()
     }
 
-    /// What tools have answered, as the model was told.
+    /// Returns the tool outputs of the model's last request.
     pub(crate) fn tool_outputs(&self) -> Vec<String> {
         let request = self.last_request();
         let items = request["input"].as_array().unwrap();
@@ -124,12 +124,12 @@ impl Lab {
         outputs.map(|item| item["output"].to_string()).collect()
     }
 
-    /// Every process that carries a mark of this lab's.
+    /// Returns every process that carries this setup's mark.
     pub(crate) fn processes(&self) -> BTreeSet<i32> {
         marked::processes(&self.mark)
     }
 
-    /// Those of them that we have started.
+    /// Returns the marked processes that this test has started itself.
     pub(crate) fn servers(&self) -> BTreeSet<i32> {
         marked::agents(&self.mark)
     }
@@ -148,7 +148,7 @@ impl Lab {
     }
 }
 
-/// Waits for a file in a place where nothing can be awaited.
+/// Waits for a file in code that cannot be async.
 pub(crate) fn wait_for(path: &Path) {
     let until = Instant::now() + DEADLINE;
     while !path.exists() {
@@ -161,7 +161,7 @@ pub(crate) fn is_delta(one: &Emitted) -> bool {
     matches!(one, Emitted::Event(EventKind::Delta { .. }))
 }
 
-/// A prompt that makes the model call one tool, and then say so.
+/// Returns a prompt that makes the model call one tool and then answer.
 pub(crate) fn call(tool: &str, input: &Value) -> String {
     format!("{} ECHO:done", directive::tool_call(tool, input))
 }
@@ -170,7 +170,7 @@ pub(crate) fn exec(command: &str) -> String {
     call("exec_command", &json!({"cmd": command}))
 }
 
-/// Out of the sandbox.
+/// Returns a prompt for a command outside the sandbox.
 pub(crate) fn escalated(command: &str) -> String {
     let input = json!({"cmd": command, "sandbox_permissions": "require_escalated",
         "justification": "the test wants it"});

@@ -1,4 +1,4 @@
-//! What the program gets of this machine, and what it does to it.
+//! What Codex sees of this machine, and what it may change.
 
 use std::{fs, process::Command};
 
@@ -32,7 +32,7 @@ async fn real_a_writable_thread_does_not_make_a_repository_trusted() {
     #[expect(clippy::disallowed_methods, reason = "a repository for the test")]
     let made = Command::new("git").arg("init").arg("-q").arg(lab.place.work()).status();
     assert!(made.unwrap().success());
-    // What the repository says must not count.
+    // The repository's own settings must not count.
     fs::create_dir(lab.path(".codex")).unwrap();
     let theirs = "developer_instructions = \"MARK-OF-THE-REPOSITORY\"\n";
     fs::write(lab.path(".codex/config.toml"), theirs).unwrap();
@@ -84,7 +84,8 @@ async fn real_mcp_servers_carry_the_mark_and_end_with_the_session() {
     lab.close().await;
 }
 
-/// The process goes on, for others; what the session has started does not.
+/// The app-server keeps running for other sessions; the processes that this session has started do
+/// not.
 #[tokio::test]
 async fn real_what_has_escaped_ends_with_its_session_and_not_with_another() {
     let lab = Lab::new();
@@ -105,7 +106,7 @@ async fn real_what_has_escaped_ends_with_its_session_and_not_with_another() {
     };
     let one = run("one").await;
     let two = run("two").await;
-    // The program runs something short of its own now and then.
+    // Codex itself runs short commands now and then.
     let others = || lab.processes().len().saturating_sub(lab.servers().len());
     eventually("both are running", || others() == 2).await;
     one.close().await;

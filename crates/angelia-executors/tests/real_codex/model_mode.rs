@@ -21,7 +21,7 @@ fn lookup() -> CallerTool {
     }
 }
 
-/// Every name of a tool that the program has told the model.
+/// Returns the name of every tool that Codex has offered to the model.
 fn offered(request: &Value) -> Vec<String> {
     fn names(tools: &Value, found: &mut Vec<String>) {
         for tool in tools.as_array().into_iter().flatten() {
@@ -72,7 +72,7 @@ async fn real_the_callers_tools_are_called_and_answered() {
     lab.close().await;
 }
 
-/// Nothing the model can name gives it a file of this machine, also where everything is allowed.
+/// No tool that the model can name reads a file of this machine, even where everything is allowed.
 #[tokio::test]
 async fn real_no_tool_reads_a_file() {
     for model in [None, Some("gpt-6.1-sol")] {
@@ -148,7 +148,8 @@ async fn real_no_tool_reads_a_file() {
     }
 }
 
-/// The program puts the owner's own instructions before every conversation, and cannot be told not to.
+/// Codex puts the owner's own instructions before every conversation, and this cannot be switched
+/// off.
 #[tokio::test]
 async fn real_the_owners_instructions_are_refused_rather_than_shown() {
     let lab = Lab::new();
@@ -165,7 +166,7 @@ async fn real_the_owners_instructions_are_refused_rather_than_shown() {
         let hint = failure.hint.as_deref().unwrap();
         assert!(hint.contains("CODEX_HOME"), "{failure:?}");
     }
-    // An agent that acts on this machine may know them.
+    // In agent mode the agent may know the instructions.
     let mut session = lab.open(&lab.spec()).await;
     assert_eq!(session.say("ECHO:hello").await.text(), "hello");
     assert!(lab.last_request().to_string().contains(SECRET));

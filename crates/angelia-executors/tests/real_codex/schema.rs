@@ -1,4 +1,4 @@
-//! What we use of the protocol is in the schema that the installed version writes of itself.
+//! Everything we use of the protocol is in the schema that the installed version generates.
 
 use std::{fs, path::Path, process::Command};
 
@@ -31,7 +31,7 @@ fn real_the_schema_has_everything_that_is_used() {
         let missing = used::missing(&bundle, &requests, experimental);
         assert_eq!(missing, Vec::<String>::new(), "experimental: {experimental}");
         if experimental {
-            // What only the process needs.
+            // Messages that only the process handling needs.
             let turn = &bundle["definitions"]["TurnStartParams"]["properties"];
             assert!(turn.get("permissions").is_some() && turn.get("approvalPolicy").is_some());
             let thread = &bundle["definitions"]["ThreadStartParams"]["properties"];

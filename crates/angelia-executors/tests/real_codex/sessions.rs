@@ -26,7 +26,7 @@ async fn real_a_conversation_is_taken_up_by_the_next_process() {
     assert!(second.started().resumed);
     assert_eq!(second.native(), first.native());
     assert!(second.notices().is_empty(), "{second:#?}");
-    // The permissions are those of the profile, not what a resume makes of them.
+    // The permissions are those of the profile, not the defaults of a resume.
     assert!(lab.path("still-writable").exists());
     let request = lab.last_request();
     assert!(told(&request, "said before") && told(&request, "MARK-OF-THE-PROMPT"));
@@ -47,7 +47,7 @@ async fn real_a_copy_and_its_original_part() {
     assert_eq!(heard.native(), copy);
     let request = lab.last_request();
     assert!(told(&request, "in both") && !told(&request, "in the original"));
-    // The original's tokens are not the copy's.
+    // The tokens of the original do not count for the copy.
     assert!(heard.usage().output_tokens < 200, "{:?}", heard.usage());
     session.close().await;
     other.close().await;

@@ -21,7 +21,7 @@ async fn real_a_turn_is_streamed_and_counted() {
     assert!(first.output_tokens > 0 && first.cache_read_tokens > 0, "{first:?}");
     assert!(heard.notices().is_empty(), "{heard:#?}");
 
-    // What a turn has spent is its own, although the program adds everything up.
+    // A turn's usage is its own, although Codex reports a total.
     let heard = session.say("ECHO:again").await;
     assert_eq!(heard.usage().output_tokens, first.output_tokens);
     assert_eq!(heard.usage().cache_read_tokens, first.cache_read_tokens);
@@ -49,7 +49,7 @@ async fn real_two_sessions_share_one_process_and_do_not_wait_for_each_other() {
     assert_eq!(fast.text().split_whitespace().count(), 40);
     assert_ne!(slow.native(), fast.native());
 
-    // Another folder, another level: still the same process.
+    // A session with another folder and another approval level still uses the same process.
     let mut elsewhere = lab.unattended();
     elsewhere.cwd = lab.place.root().join("elsewhere");
     std::fs::create_dir(&elsewhere.cwd).unwrap();
@@ -70,7 +70,7 @@ async fn real_an_interrupt_in_the_middle_of_a_command_leaves_nothing_behind() {
     let mut session = lab.open(&lab.unattended()).await;
     let running = lab.path("running");
     let command = exec(&format!("touch {}; exec sleep 60", running.display()));
-    // Where the sandbox puts its mount points, besides the working directory.
+    // The folder in which the sandbox creates its mount points, besides the working directory.
     let temporary = lab.place.root().join("tmp");
     let mount_point = temporary.join(".git");
     let heard = session
@@ -130,7 +130,7 @@ async fn real_a_dropped_agent_stops_working() {
     drop(session);
     eventually("the command runs on", || lab.processes() == lab.servers()).await;
 
-    // The process is as good as before.
+    // The process is still usable.
     let mut session = lab.open(&lab.spec()).await;
     assert_eq!(session.say("ECHO:hello").await.text(), "hello");
     assert_eq!(lab.servers().len(), 1);

@@ -1,4 +1,4 @@
-//! Threads that are started before they are needed.
+//! The pool of threads that are started before they are needed.
 
 use angelia_core::model::SystemPrompt;
 use angelia_testkit::by_hand::DEADLINE;
@@ -31,7 +31,7 @@ async fn real_a_started_thread_waits_for_the_next_session() {
     }
     assert_eq!(lab.servers().len(), 1);
 
-    // What was said in one is not known in the next.
+    // The text of one thread is not known in the next.
     let mut other = spec.clone();
     other.system = SystemPrompt::Append("ANOTHER-PROMPT".into());
     let mut session = lab.open(&other).await;

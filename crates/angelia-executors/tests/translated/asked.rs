@@ -1,5 +1,5 @@
-//! What holds for a turn in which something is asked: what is asked is answered or withdrawn, once, and
-//! nothing comes behind the end. Included by path.
+//! The invariants of a turn with approval requests: each request is answered or withdrawn once, and
+//! nothing follows the end of the turn. Included by path.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use super::translated::rules::Seen;
 /// A part of a turn.
 pub(crate) struct Part<'a> {
     pub(crate) emitted: &'a [Emitted],
-    /// The keys of the questions that were answered.
+    /// The keys of the requests that were answered.
     pub(crate) answered: Vec<String>,
     pub(crate) ended: bool,
 }
 
-/// The rules of events hold too; the turn ends once, last.
+/// Checks these and the general event rules; the turn ends once, with its last part.
 pub(crate) fn check_turn<'a>(parts: impl IntoIterator<Item = Part<'a>>, place: &str) {
     let mut seen = Seen::default();
     let mut asked = HashSet::new();

@@ -1,11 +1,11 @@
-//! How full the context is said to be.
+//! The context sizes that usage events report.
 
 use angelia_core::{
     model::{ContextWindow, EventKind},
     ports::Emitted,
 };
 
-/// What every recording tells, a line each.
+/// Formats the readings of every recording, one line each.
 pub(crate) fn table<N: std::fmt::Display>(
     recordings: impl IntoIterator<Item = (N, Vec<String>)>,
 ) -> String {
@@ -14,7 +14,7 @@ pub(crate) fn table<N: std::fmt::Display>(
     rows.collect::<Vec<_>>().join("\n")
 }
 
-/// `used/size` of each time that usage is told; `-`: not known.
+/// Returns `used/size` for each usage event, or `-` when the context is not known.
 pub(crate) fn readings<'a>(emitted: impl IntoIterator<Item = &'a Emitted>) -> Vec<String> {
     let usages = emitted.into_iter().filter_map(|emitted| match emitted {
         Emitted::Event(EventKind::Usage(usage)) => Some(usage),

@@ -1,8 +1,8 @@
-//! Recorded JSON, changed in ways that must not matter or must be survived.
+//! Changes recorded JSON in ways that must not matter, or must be survived.
 
 use serde_json::Value;
 
-/// The same message with the keys of every object in reverse order.
+/// Returns the same message with the keys of every object in reverse order.
 pub(crate) fn reverse(line: &str) -> String {
     fn write(value: &Value, out: &mut String) {
         match value {
@@ -38,13 +38,13 @@ pub(crate) fn reverse(line: &str) -> String {
     out
 }
 
-/// One of its values, chosen by the seed, replaced.
+/// Replaces one of the message's values, chosen by the seed.
 pub(crate) fn damage(value: &mut Value, seed: u32, other: &Value) {
     let mut countdown = seed as usize % count(value).max(1);
     replace(value, &mut countdown, other);
 }
 
-/// Values of every type, to replace others by.
+/// Returns values of every JSON type, as replacements.
 pub(crate) fn of_other_types() -> [Value; 6] {
     [
         Value::Null,

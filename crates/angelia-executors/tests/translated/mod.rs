@@ -1,6 +1,6 @@
-//! What the tests of all translators share: how events are spelled, what holds for any of them, and
-//! how recordings are damaged. Included by path; no test of its own. `recorded` and `asked` are for
-//! those who name them.
+//! Shared support for the tests of all translators: formatting events for snapshots, event rules,
+//! and damaging recordings. Included by path; contains no tests. `recorded` and `asked` are
+//! included separately by the tests that need them.
 
 pub(crate) mod context;
 pub(crate) mod damage;

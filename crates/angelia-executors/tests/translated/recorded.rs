@@ -1,5 +1,5 @@
-//! Recorded conversations, a message of either side on every line, and what they are put through.
-//! Included by path where recordings are like that.
+//! Recorded conversations with one message of either side per line, and the transformations that
+//! tests apply to them. Included by path by the tests with such recordings.
 
 use std::{fs, path::Path};
 
@@ -14,7 +14,7 @@ pub(crate) struct Fixture {
 
 #[derive(Clone)]
 pub(crate) struct Line {
-    /// Of the agent, not of the client.
+    /// The message is the agent's, not the client's.
     pub(crate) out: bool,
     pub(crate) msg: String,
 }
@@ -34,7 +34,7 @@ pub(crate) fn fixture(folder: &Path, name: &str) -> Fixture {
     Fixture { name: name.to_owned(), lines: lines.collect() }
 }
 
-/// All that are in there, which are so many at least.
+/// Reads all recordings in the folder and asserts that there are at least `at_least`.
 pub(crate) fn all(folder: &Path, at_least: usize) -> Vec<Fixture> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
@@ -46,7 +46,7 @@ pub(crate) fn all(folder: &Path, at_least: usize) -> Vec<Fixture> {
     names.iter().map(|name| fixture(folder, name)).collect()
 }
 
-/// Whole; `check` is told the lines and what they are.
+/// Checks every whole recording; `check` gets the lines and a description of them.
 pub(crate) fn whole(fixtures: &[Fixture], check: impl Fn(&[Line], &str)) {
     for fixture in fixtures {
         check(&fixture.lines, &fixture.name);
@@ -71,8 +71,8 @@ pub(crate) fn without_any_one_line(fixtures: &[Fixture], check: impl Fn(&[Line],
     }
 }
 
-/// They say the same when the keys of every object are reversed. Kept JSON is kept in its own order:
-/// it begins at one of the `signs`.
+/// Asserts that the result is the same when the keys of every object are reversed. Raw JSON keeps
+/// its own order, so everything from one of the `signs` on is not compared.
 pub(crate) fn whatever_order_of_keys(
     fixtures: &[Fixture],
     signs: &[&str],

@@ -1,6 +1,6 @@
-//! What holds for the events of any turn: every tool starts once and finishes once, behind its
-//! start; every block that had a delta gets its whole text or is withdrawn; blocks are numbered from
-//! 0; a turn starts at most once and tells once what it has spent.
+//! The rules for the events of any turn: every tool starts once and then finishes once; every block
+//! with a delta gets its whole text or is withdrawn; blocks are numbered from 0; a turn starts at
+//! most once and reports its usage once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use angelia_core::model::{EventKind, TextChannel};
 pub(crate) struct Seen {
     open: HashSet<String>,
     finished: HashSet<String>,
-    /// With its channel, and whether it is whole.
+    /// Each block's channel, and whether it is complete.
     blocks: HashMap<u32, (TextChannel, bool)>,
     started: usize,
     usages: usize,
@@ -44,7 +44,7 @@ impl Seen {
         }
     }
 
-    /// The turn is over.
+    /// Checks the rules that apply at the end of a turn.
     pub(crate) fn check(&self, place: &str) {
         assert!(self.started <= 1, "{place}: started {} times", self.started);
         assert_eq!(self.usages, 1, "{place}: what was spent");

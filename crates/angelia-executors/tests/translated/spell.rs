@@ -1,4 +1,4 @@
-//! What translators say, spelled for snapshots: one line for each emission.
+//! Formats what translators emit for snapshots, one line for each emission.
 
 use angelia_core::{
     model::{ApprovalKind, EventKind, Status, TextChannel},

@@ -1,4 +1,4 @@
-//! Somebody waits for the editor's answer to a request of ours, and may stop waiting.
+//! Our requests to the editor: waiting for the answer, and withdrawing a request.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Answer, Connection};
 
-/// A request that the editor has not answered yet. Dropped: its answer reaches nobody.
+/// A request that the editor has not answered yet. If it is dropped, its answer is ignored.
 pub(super) struct Waiting {
     connection: Arc<Connection>,
     id: Id<'static>,
@@ -30,9 +30,9 @@ impl Waiting {
         &self.id
     }
 
-    /// `Err`: in words, why there is no answer.
+    /// Waits for the answer. `Err`: the reason why there is none.
     pub(super) async fn answer(&mut self) -> Answer {
-        let gone = || Err("the editor has gone".to_owned());
+        let gone = || Err("the editor has disconnected".to_owned());
         (&mut self.answer).await.unwrap_or_else(|_| gone())
     }
 }
@@ -43,14 +43,14 @@ impl Drop for Waiting {
     }
 }
 
-/// Asks the editor and waits; `None`: the answer was no longer wanted.
+/// Sends a request to the editor and waits for the answer. `None`: the request was withdrawn.
 pub(super) async fn ask(
     connection: &Connection,
     request: Option<(Vec<u8>, Waiting)>,
     unwanted: &CancellationToken,
 ) -> Option<Answer> {
     let Some((line, mut waiting)) = request else {
-        return Some(Err("the editor has gone".to_owned()));
+        return Some(Err("the editor has disconnected".to_owned()));
     };
     connection.say(line).await;
     let answer = unwanted.run_until_cancelled(waiting.answer()).await;
@@ -62,7 +62,7 @@ pub(super) async fn ask(
     answer
 }
 
-/// Tells the editor that a request of ours needs no answer any more.
+/// Encodes the notification that withdraws one of our requests.
 fn withdrawn(id: &Id<'_>) -> Option<Vec<u8>> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -73,7 +73,7 @@ fn withdrawn(id: &Id<'_>) -> Option<Vec<u8>> {
 }
 
 impl Connection {
-    /// The editor has answered a request.
+    /// Delivers the editor's answer to the task that waits for it.
     pub(super) fn answered(&self, id: Option<&Id<'_>>, result: Result<&RawValue, ErrorObject<'_>>) {
         let whose = id.map(|id| self.asked().answered(id));
         match whose {
@@ -83,8 +83,8 @@ impl Connection {
             }
             Some(Answered::Late) => {}
             Some(Answered::Stranger) | None => match result {
-                Ok(_) => tracing::debug!("the editor answered something that was never asked"),
-                Err(error) => tracing::warn!(%error, "the editor complains"),
+                Ok(_) => tracing::debug!("the editor answered a request that was never sent"),
+                Err(error) => tracing::warn!(%error, "the editor reported an error"),
             },
         }
     }

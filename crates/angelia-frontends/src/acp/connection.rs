@@ -1,4 +1,4 @@
-//! One editor: what it can, which sessions it has open, and what it is told.
+//! The connection to one editor: its capabilities, its open sessions, and the messages to it.
 
 use std::{
     collections::HashMap,
@@ -16,15 +16,15 @@ use tokio_util::sync::CancellationToken;
 use super::{asking::Waiting, errors::Refusal, meter::Spent, options::Chosen, update::Features};
 use crate::stdio::Output;
 
-/// What the frontend is told by whoever starts it.
+/// The settings of the frontend.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `None`: the default one.
+    /// The profile of new sessions. `None`: the default one.
     pub profile: Option<Arc<str>>,
-    /// Instead of the profile's.
+    /// The model of new sessions, instead of the profile's.
     pub model: Option<Arc<str>>,
     pub models: Vec<ExecutorModels>,
-    /// Of angelia.
+    /// The version of Angelia.
     pub version: Arc<str>,
 }
 
@@ -35,11 +35,11 @@ pub struct ExecutorModels {
     pub models: Vec<Arc<str>>,
 }
 
-/// What the editor can.
+/// The capabilities of the editor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Client {
     pub(super) features: Features,
-    /// It shows forms.
+    /// The editor can show forms (`elicitation.form`).
     pub(super) forms: bool,
 }
 
@@ -51,11 +51,11 @@ pub(super) struct Open {
     pub(super) chosen: Chosen,
     pub(super) titled: bool,
     pub(super) spent: Spent,
-    /// Cancelled when the running prompt is no longer wanted.
+    /// Cancels the running prompt. `None`: no prompt is running.
     pub(super) running: Option<CancellationToken>,
 }
 
-/// How the editor answered one of our requests.
+/// The editor's answer to one of our requests, or the text of its error.
 pub(super) type Answer = Result<Box<RawValue>, String>;
 
 pub(super) struct Connection {
@@ -105,7 +105,7 @@ impl Connection {
         lock(&self.asked)
     }
 
-    /// Whatever runs in a session is no longer wanted.
+    /// Cancels the prompt that runs in a session, if there is one.
     pub(super) fn cancel(&self, session: SessionId) {
         if let Some(running) =
             (self.sessions().get(&session)).and_then(|open| open.running.as_ref())
@@ -117,18 +117,18 @@ impl Connection {
     pub(super) async fn answer<T: Serialize + ?Sized>(&self, id: &Id<'_>, result: &T) {
         match encode::result(Dialect::V2, id, result) {
             Ok(line) => self.say(line).await,
-            Err(error) => tracing::error!(%error, "an answer cannot be written"),
+            Err(error) => tracing::error!(%error, "cannot serialize an answer"),
         }
     }
 
     pub(super) async fn refuse(&self, id: &Id<'_>, refusal: &Refusal) {
         match encode::error(Dialect::V2, id, &refusal.object()) {
             Ok(line) => self.say(line).await,
-            Err(error) => tracing::error!(%error, "an answer cannot be written"),
+            Err(error) => tracing::error!(%error, "cannot serialize an answer"),
         }
     }
 
-    /// For a line that cannot be answered by its id, because it has none that can be read.
+    /// Sends an error with the id `null`, in answer to a line without a readable id.
     pub(super) async fn refuse_line(&self, refusal: &Refusal) {
         #[derive(Serialize)]
         struct Message<'a, E> {
@@ -143,12 +143,13 @@ impl Connection {
         }
     }
 
-    /// Whoever has gone is told nothing more; the reading end notices.
+    /// Sends lines to the editor. A closed stdout is ignored here: the read loop notices it.
     pub(super) async fn say(&self, lines: Vec<u8>) {
         let _gone = self.output.send(lines).await;
     }
 
-    /// A request to the editor: its line, and who waits for the answer.
+    /// Creates a request to the editor: its line, and the handle that waits for the answer. `None`:
+    /// the editor has disconnected.
     pub(super) fn request<P: Serialize>(
         self: &Arc<Self>,
         method: &'static str,
@@ -162,7 +163,7 @@ impl Connection {
     }
 }
 
-/// These are changed by single steps, so they are whole whatever panicked.
+/// Ignores poisoning: every change is a single step, so a panic cannot leave the data half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

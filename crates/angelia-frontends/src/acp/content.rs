@@ -1,4 +1,4 @@
-//! A prompt's blocks become the input of a turn.
+//! Converts the content blocks of a prompt into the input of a turn.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,12 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use super::errors::Refusal;
 
-/// What a turn is asked.
+/// The input of a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) input: Vec<Content>,
-    /// Text that the person did not type is only text: an embedded file must not trigger commands
-    /// or the reading of other files.
+    /// `Remote` if the prompt embeds a file: text that the person did not type must not trigger
+    /// commands or the reading of other files.
     pub(super) origin: Origin,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn said(blocks: Vec<ContentBlock>, images: bool) -> Result<Said, Refu
                 input.push(picture(image.mime_type, &image.data)?);
             }
             ContentBlock::Image(_) => {
-                return Err(Refusal::invalid("the agent of this session takes no images"));
+                return Err(Refusal::invalid("the agent of this session does not accept images"));
             }
             ContentBlock::ResourceLink(link) => input.push(Content::text(linked(&link))),
             ContentBlock::Resource(resource) => {
@@ -37,7 +37,7 @@ pub(super) fn said(blocks: Vec<ContentBlock>, images: bool) -> Result<Said, Refu
                 input.push(embedded(resource.resource, images)?);
             }
             _ => {
-                let message = "only text, images, resources and links to them are understood here";
+                let message = "only text, images, resources and resource links are supported";
                 return Err(Refusal::invalid(message));
             }
         }
@@ -47,7 +47,7 @@ pub(super) fn said(blocks: Vec<ContentBlock>, images: bool) -> Result<Said, Refu
         Content::Image { .. } => true,
     };
     if !input.iter().any(says_something) {
-        return Err(Refusal::invalid("there must be some text or an image"));
+        return Err(Refusal::invalid("the prompt must contain some text or an image"));
     }
     Ok(Said { input, origin })
 }
@@ -64,7 +64,7 @@ fn picture(media_type: String, data: &str) -> Result<Content, Refusal> {
     Ok(Content::Image { media_type: media_type.into(), data: data.into() })
 }
 
-/// A link is named and left to the agent, which can open it itself.
+/// Returns a link as Markdown. Its target is left to the agent, which can open it itself.
 fn linked(link: &ResourceLink) -> String {
     let name = link.title.as_deref().unwrap_or(&link.name);
     let mut text = format!("[{name}]({})", link.uri);
@@ -94,7 +94,7 @@ fn embedded(resource: EmbeddedResourceResource, images: bool) -> Result<Content,
             let text = format!("<resource uri=\"{uri}\">\n[not text: {kind}]\n</resource>");
             Ok(Content::text(text))
         }
-        _ => Err(Refusal::invalid("a resource of this kind is not understood here")),
+        _ => Err(Refusal::invalid("a resource of this kind is not supported")),
     }
 }
 

@@ -1,5 +1,6 @@
-//! What the editor sends: answers and cancellations are taken at once, requests one by one in
-//! their order. A prompt is only begun in that order; it runs beside the others.
+//! Handles the editor's messages. Answers and cancellations take effect at once; requests are
+//! handled one by one in their order. A prompt is only started in that order and then runs
+//! concurrently.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,25 +19,25 @@ use super::{
 };
 use crate::stdio::{Input, Line, Output};
 
-/// Requests that may wait for those before them.
+/// Limits the requests that wait for earlier ones.
 const WAITING: usize = 64;
 
-/// How long requests that came before the end of the input may take to be answered.
+/// The time for the requests that are still queued when the input ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
-/// Why an editor is no longer served.
+/// Why the connection to the editor ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It says nothing more.
+    /// The editor closed our stdin.
     Eof,
-    /// It reads nothing more.
+    /// The editor no longer reads our stdout.
     Gone,
 }
 
-/// What is done in its order.
+/// A message that is handled in order.
 enum Item {
     Request(Request),
-    /// Whatever this session has begun by then.
+    /// Cancels the prompt that this session runs when the item is handled.
     Cancel(SessionId),
 }
 
@@ -46,8 +47,8 @@ struct Request {
     params: Option<Box<RawValue>>,
 }
 
-/// Serves one editor until it has gone. Turns that it began may still run: they belong to the
-/// engine, and `tasks` to whoever ends them.
+/// Serves one editor until it disconnects. Its turns may still run then: they belong to the engine,
+/// and the caller must end the `tasks` that follow them.
 pub async fn serve(
     engine: Engine,
     profiles: Arc<dyn Profiles>,
@@ -78,13 +79,13 @@ pub async fn serve(
     let mut reading = std::pin::pin!(reading);
     let ended = tokio::select! {
         ended = &mut reading => ended,
-        // The queue does not end before the input does.
+        // Not expected: the queue does not end before the input does.
         () = &mut working => Ended::Eof,
     };
     if ended == Ended::Eof {
         let _late = tokio::time::timeout(LAST_ANSWERS, working).await;
     }
-    // Whoever waits for an answer of the editor waits in vain.
+    // The editor will not answer: release the tasks that wait for it.
     connection.asked().close().for_each(drop);
     ended
 }
@@ -112,7 +113,7 @@ async fn take(connection: &Arc<Connection>, line: Line, requests: &mpsc::Sender<
             let _ended = requests.send(Item::Request(request)).await;
         }
         Ok(Incoming::Notification { method, params }) => {
-            // At once, and again in its order: the prompt it means may not have begun yet.
+            // Cancel now, and again in order: the prompt may still be in the queue.
             if let Some(session) = cancelled(&method, params) {
                 connection.cancel(session);
                 let _ended = requests.send(Item::Cancel(session)).await;
@@ -130,7 +131,7 @@ async fn take(connection: &Arc<Connection>, line: Line, requests: &mpsc::Sender<
     }
 }
 
-/// What is not known is ignored.
+/// Returns the session of a `session/cancel`. Other notifications are ignored.
 fn cancelled(method: &str, params: Option<&RawValue>) -> Option<SessionId> {
     let params = params.filter(|_| method == "session/cancel")?;
     let cancel: CancelNotification = serde_json::from_str(params.get()).ok()?;

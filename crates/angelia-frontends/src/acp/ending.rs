@@ -1,4 +1,4 @@
-//! How a turn ended, as the answer to its prompt. Pure.
+//! Turns the outcome of a turn into the answer to its prompt. Pure.
 
 use agent_client_protocol_schema::v1;
 use angelia_core::model::{FailureKind, Outcome, Status, Usage};
@@ -17,7 +17,8 @@ pub(super) struct Answered {
     meta: Option<Meta>,
 }
 
-/// Of this turn alone, as agents in the field count: what was read from a cache is no input again.
+/// Returns the tokens of this turn alone. Like existing ACP agents, it counts tokens read from a
+/// cache separately from the input.
 pub(super) fn tokens(usage: &Usage) -> v1::Usage {
     let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, .. } = *usage;
     let all = [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens];
@@ -32,7 +33,7 @@ struct Meta {
     angelia: Details,
 }
 
-/// What the protocol has no words for.
+/// Details that the protocol has no fields for.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Details {
@@ -43,20 +44,20 @@ struct Details {
 }
 
 impl Answered {
-    /// It was cancelled before anything came of it.
+    /// The answer to a prompt that was cancelled before it had an outcome.
     pub(super) const fn cancelled() -> Self {
         Self { stop_reason: "cancelled", usage: None, meta: None }
     }
 }
 
-/// `Err`: the turn failed. One that was cancelled is never a failure to the editor.
+/// Returns the answer to a prompt. `Err`: the turn failed. A cancelled prompt is never an error.
 pub(super) fn answer(outcome: &Outcome, cancelled: bool) -> Result<Answered, Refusal> {
     let stop_reason = match &outcome.status {
         Status::Completed => match &*outcome.reason {
             "max_tokens" => "max_tokens",
             _ => "end_turn",
         },
-        // The agent was stopped because it had done enough; its words are usable.
+        // A budget stopped the agent; its answer so far is usable.
         Status::Partial => "max_turn_requests",
         Status::Interrupted => "cancelled",
         Status::Failed(_) if cancelled => "cancelled",

@@ -1,5 +1,5 @@
-//! What failed, as a JSON-RPC error: one table from our kinds to the protocol's codes. The message
-//! holds the hint too, because most editors show nothing else; programs read `data`.
+//! Failures as JSON-RPC errors: one table from our kinds to the protocol's codes. The message
+//! includes the hint, because most editors show nothing else; programs read `data`.
 
 use std::{fmt::Display, path::Path};
 
@@ -23,7 +23,7 @@ pub(super) const AUTH_REQUIRED: i64 = -32000;
 /// There is no such session.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
-/// A request that is not done.
+/// The error that answers a failed request.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) code: i64,
@@ -45,7 +45,7 @@ impl Refusal {
     }
 
     pub(super) fn params(method: &str, error: impl Display) -> Self {
-        Self::invalid(format!("the parameters of `{method}` make no sense: {error}"))
+        Self::invalid(format!("the parameters of `{method}` are invalid: {error}"))
     }
 
     pub(super) fn no_session(id: &str) -> Self {
@@ -64,7 +64,7 @@ impl Refusal {
         Self::invalid(message)
     }
 
-    /// A turn that failed: what it used is told all the same.
+    /// The error for a failed turn, which includes the turn's usage.
     pub(super) fn failed(failure: &Failure, usage: &Usage) -> Self {
         let used = (*usage != Usage::default()).then(|| tokens(usage));
         Self::about(failure, used, usage.cost_usd)

@@ -1,4 +1,4 @@
-//! The questions of an agent as one form, for editors that show forms.
+//! Asks the agent's questions as one form, for editors that support forms.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) fn params(
     CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema), &*approval.title)
 }
 
-/// Its heading, where that is enough to tell it from the others.
+/// Returns the field name of a question: its header if that is unique, or else its number.
 fn name(questions: &[Question], at: usize) -> String {
     let header = questions.get(at).map(|question| &question.header);
     let alike = questions.iter().filter(|one| Some(&one.header) == header);
@@ -62,7 +62,7 @@ pub(super) fn decision(answer: connection::Answer, questions: &[Question]) -> De
         Ok(ElicitationAction::Accept(accepted)) => accepted.content.unwrap_or_default(),
         Ok(ElicitationAction::Cancel) => return Decision::new(Verdict::Stop, BY),
         Ok(_) => return Decision::new(Verdict::Deny, BY),
-        Err(error) => return refused(format!("the editor's answer makes no sense: {error}")),
+        Err(error) => return refused(format!("the editor's answer is invalid: {error}")),
     };
     let mut decision = Decision::new(Verdict::Once, BY);
     for (at, question) in questions.iter().enumerate() {

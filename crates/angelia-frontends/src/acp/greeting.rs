@@ -1,4 +1,5 @@
-//! The first words: who we are, what we can do, and whether the agent is logged in.
+//! The requests `initialize` and `authenticate`: our capabilities, and whether the agent is logged
+//! in.
 
 use agent_client_protocol_schema::{
     ProtocolVersion,
@@ -20,10 +21,11 @@ use super::{
     update::Features,
 };
 
-/// The one way to log in.
+/// The id of our only login method.
 const LOGIN: &str = "agent-login";
 
-/// There is one version so far, and whoever wants another one is told so.
+/// Answers `initialize`. We support only version 1 and answer with it whatever version is
+/// requested.
 pub(super) async fn initialize(
     connection: &Connection,
     request: &InitializeRequest,
@@ -34,7 +36,7 @@ pub(super) async fn initialize(
         features: Features { notices: session.is_some_and(|session| session.notices.is_some()) },
         forms: (client.elicitation.as_ref()).is_some_and(|forms| forms.form.is_some()),
     });
-    // Whoever has no agent hears why with the first session.
+    // If the profile has no usable agent, `session/new` reports why.
     let spec = meant(connection).await.ok();
     let agent = spec.and_then(|spec| executor(connection, &spec));
     let can = agent.map(Executor::capabilities);
@@ -65,7 +67,7 @@ pub(super) async fn initialize(
         .agent_info(Implementation::new("angelia", version).title("Angelia".to_owned()))
 }
 
-/// Logging in happens elsewhere; here it is looked at whether it has.
+/// Checks that the agent is logged in. People log in with the agent's own program.
 pub(super) async fn authenticate(
     connection: &Connection,
     request: &AuthenticateRequest,
@@ -73,7 +75,7 @@ pub(super) async fn authenticate(
     let method = &*request.method_id.0;
     if method != LOGIN {
         return Err(Refusal::invalid(format!(
-            "there is no way `{method}` to log in here: log in with the agent's own program \
+            "there is no login method `{method}` here: log in with the agent's own program \
              (`angelia doctor` says how), then authenticate with `{LOGIN}`"
         )));
     }
@@ -91,7 +93,7 @@ pub(super) async fn authenticate(
     Ok(AuthenticateResponse::new())
 }
 
-/// What a new session would be, wherever it is begun.
+/// Returns the specification of a new session. Its directory does not matter here.
 async fn meant(connection: &Connection) -> Result<SessionSpec, Failure> {
     let wanted = Wanted {
         profile: connection.settings.profile.clone(),

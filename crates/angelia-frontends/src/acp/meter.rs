@@ -1,11 +1,11 @@
-//! How full the agent's context is, as `usage_update`; with what the session has cost, where that is
-//! known. Pure.
+//! The `usage_update` notification: how full the agent's context is, and what the session has cost
+//! if that is known. Pure.
 
 use agent_client_protocol_schema::v1::{Cost, SessionUpdate, UsageUpdate};
 use angelia_core::model::Usage;
 
-/// What the turns of a session have cost so far. The protocol wants all of it or nothing: one turn
-/// of which nobody knows makes the sum unknown.
+/// The cost of a session's turns so far. The protocol wants the whole sum or none, so one turn of
+/// unknown cost makes the sum unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spent(Option<f64>);
 
@@ -17,12 +17,13 @@ impl Spent {
     pub fn and(self, turn: &Usage) -> Self {
         let sum = self.0.zip(turn.cost_usd);
         let sum = sum.map(|(before, more)| before + more);
-        // What is no number cannot be said in JSON.
+        // JSON has no infinity and no NaN.
         Self(sum.filter(|sum| sum.is_finite()))
     }
 }
 
-/// `before`: what was spent before this turn. `None`: the agent has not told how full it is.
+/// Builds the update. `before` is the session's cost before this turn. `None`: the agent has not
+/// reported how full its context is.
 pub(super) fn update(usage: &Usage, before: Spent) -> Option<SessionUpdate> {
     let context = usage.context?;
     let Spent(cost) = before.and(usage);

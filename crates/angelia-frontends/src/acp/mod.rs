@@ -1,18 +1,24 @@
-//! ACP, the Agent Client Protocol, as an agent over stdio: what `angelia acp` is to an editor.
+//! The ACP frontend: `angelia acp` is an agent for editors that speak the Agent Client Protocol
+//! over stdio.
 //!
 //! Pure:
-//! - [`update`]: the events of a turn become `session/update`, spelled in `shown`; [`tool`]: what
-//!   a tool call looks like.
+//! - [`update`]: the events of a turn become `session/update` lines, with the JSON types of
+//!   `update_json`. [`tool`]: how a tool call is displayed.
 //! - `content`: a prompt becomes the input of a turn.
-//! - `permission`, `question`, `form`: an approval becomes a request to the editor, and its answer a decision.
-//! - `ending`: how a turn ended becomes the answer to its prompt; `meter`: how full the context is.
-//! - `options`: modes and models; `servers`: the editor's MCP servers; `errors`: what failed.
+//! - `permission`, `form`: an approval becomes a request to the editor, and its answer a decision.
+//! - `prompt_response`: the outcome of a turn becomes the answer to its prompt.
+//! - `usage_update`: how full the context is, and what the session has cost.
+//! - `options`: modes and models. `mcp_servers`: the editor's MCP servers. `errors`: failures as
+//!   JSON-RPC errors.
 //!
 //! With the engine:
-//! - `connection`: one editor: what it is told and asked; `dispatch`: its requests, one by one;
-//!   `greeting`: what it is told first.
-//! - `sessions`: they are begun, loaded, forked, listed; `replay`: what was said in them.
-//! - `prompt`: a turn from its submission to its answer; `asking`: who waits for the editor's answer.
+//! - `connection`: the connection to one editor. `dispatch`: handles the editor's messages in
+//!   order.
+//! - `initialize`: the requests `initialize` and `authenticate`.
+//! - `sessions`: creates, loads, forks, lists and deletes sessions. `replay`: replays a loaded one.
+//! - `prompt`: runs a turn from its submission to its answer.
+//! - `client_requests`: requests to the editor that wait for its answer. `question`: asks the
+//!   agent's questions by form or one by one.
 //!
 //! `docs/acp.md` says what the editor gets, `docs/design/0007-acp.md` why.
 

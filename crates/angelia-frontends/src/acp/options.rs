@@ -1,8 +1,9 @@
-//! What can be chosen for a session: how much the agent may do without asking, and its model.
+//! The settings of a session that the editor can change: how much the agent may do without asking,
+//! and its model.
 //!
 //! Modes are our `permissions`. The person at the editor is the owner, who could write the same
-//! into the configuration, so all three are offered; the patterns of the profile hold in all of
-//! them. Editors know modes in two forms, an old and a newer one, and are told both.
+//! into the configuration, so all three levels are offered; the profile's patterns apply in all of
+//! them. The protocol has modes in an old form and in a newer one (config options); we send both.
 
 use std::sync::Arc;
 
@@ -12,19 +13,19 @@ use agent_client_protocol_schema::v1::{
 };
 use angelia_core::model::PermissionLevel;
 
-/// The settings as options.
+/// The ids of the config options.
 pub(super) const MODE: &str = "mode";
 pub(super) const MODEL: &str = "model";
 
-/// The agent's own choice of a model.
+/// The option value for the agent's own choice of a model.
 pub(super) const DEFAULT_MODEL: &str = "default";
 
 const LEVELS: [(PermissionLevel, &str, &str); 3] = [
-    (PermissionLevel::Ask, "Ask", "Whatever the agent asks about is put to you"),
+    (PermissionLevel::Ask, "Ask", "You decide everything the agent asks about"),
     (
         PermissionLevel::Edit,
         "Edit",
-        "Edits inside the working directory are allowed; the rest is asked",
+        "Edits inside the working directory are allowed; you decide the rest",
     ),
     (
         PermissionLevel::Unattended,
@@ -33,12 +34,12 @@ const LEVELS: [(PermissionLevel, &str, &str); 3] = [
     ),
 ];
 
-/// How a session is set.
+/// The current settings of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) level: PermissionLevel,
     pub(super) model: Option<Arc<str>>,
-    /// What the agent lists.
+    /// The models that the executor lists.
     pub(super) models: Vec<Arc<str>>,
 }
 
@@ -70,9 +71,9 @@ impl Chosen {
             let own = SessionConfigSelectOption::new(DEFAULT_MODEL, "Default")
                 .description("The agent's own choice".to_owned());
             let listed = self.models.iter().map(|model| &**model);
-            // Some list it by that name too.
+            // Some executors list the default model as `default` too.
             let listed = listed.filter(|model| *model != DEFAULT_MODEL);
-            // A session may have a model that is in no list.
+            // The session may use a model that is not listed.
             let unlisted = (self.model.as_deref()).filter(|model| !self.lists(model));
             let models = listed.chain(unlisted);
             let models =

@@ -1,4 +1,5 @@
-//! May this tool run? The question as the editor is asked, and what its answer decides.
+//! `session/request_permission`: asks the editor whether a tool may run, and turns its answer into
+//! a decision.
 
 use agent_client_protocol_schema::v1::{RequestPermissionOutcome, RequestPermissionResponse};
 use angelia_core::model::{Decision, Verdict};
@@ -8,10 +9,10 @@ use super::{connection::Answer, shown::AskedTool};
 
 pub(super) const METHOD: &str = "session/request_permission";
 
-/// Who decides.
+/// The decider in the record: the person at the editor is the owner.
 pub(super) const BY: &str = "owner";
 
-/// The choices; their ids are their kinds.
+/// The options. Their ids are their kinds.
 const CHOICES: [(&str, &str, Verdict); 3] = [
     ("allow_once", "Allow", Verdict::Once),
     ("allow_always", "Allow for this session", Verdict::Session),
@@ -43,12 +44,12 @@ pub(super) fn params<'a>(session_id: &'a str, tool_call: AskedTool<'a>) -> Param
     Params { session_id, tool_call, options: CHOICES.iter().map(choice).collect() }
 }
 
-/// What somebody chose.
+/// The person's choice.
 pub(super) enum Chose {
     Option(String),
-    /// The whole prompt is no longer wanted.
+    /// The person cancelled the whole prompt.
     Cancelled,
-    /// Nobody could be asked.
+    /// The editor gave no usable answer, for this reason.
     Nothing(String),
 }
 
@@ -62,11 +63,11 @@ pub(super) fn chose(answer: Answer) -> Chose {
             Chose::Option(selected.option_id.0.as_ref().to_owned())
         }
         Ok(_) => Chose::Cancelled,
-        Err(error) => Chose::Nothing(format!("the editor's answer makes no sense: {error}")),
+        Err(error) => Chose::Nothing(format!("the editor's answer is invalid: {error}")),
     }
 }
 
-/// Only what is understood allows anything.
+/// Turns the answer into a decision. Anything but a known option denies.
 pub(super) fn decision(answer: Answer) -> Decision {
     match chose(answer) {
         Chose::Option(id) => {

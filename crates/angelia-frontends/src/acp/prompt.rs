@@ -1,5 +1,6 @@
-//! A prompt from its submission to its answer: the turn is followed and shown, the editor is asked
-//! what the agent asks, and a cancelled one is stopped.
+//! Runs a prompt from its submission to its answer: follows the turn, sends its events to the
+//! editor, asks the editor to decide on approvals, and interrupts the turn if the prompt is
+//! cancelled.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -30,14 +31,13 @@ use super::{
     update::Updates,
 };
 
-/// How long another process may keep a session that the editor wants to use.
+/// Limits the wait for a session that another process owns.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Characters of a title.
 const TITLE: usize = 80;
 
-/// A prompt that has been accepted: its session is busy until it has been answered.
+/// An accepted prompt. Its session takes no other prompt until this one is answered.
 pub(super) struct Prompt {
     request: Id<'static>,
     session: SessionId,
@@ -47,23 +47,23 @@ pub(super) struct Prompt {
     cancel: CancellationToken,
 }
 
-/// What came of a question to the editor; `None`: somebody else has answered it.
+/// The editor's decision on an approval. `None`: it was decided elsewhere.
 type Asked = (ApprovalId, Option<Decision>);
 
-/// A turn that is followed.
+/// Follows a turn and sends its events to the editor.
 struct Following {
     connection: Arc<Connection>,
     session: SessionId,
-    /// As the editor calls it.
+    /// The session id as the editor spells it.
     name: String,
     updates: Updates,
     asking: FuturesUnordered<BoxFuture<'static, Asked>>,
-    /// Questions that the editor has not answered yet.
+    /// Approvals without a decision; the token withdraws the request to the editor.
     open: HashMap<ApprovalId, CancellationToken>,
 }
 
 impl Prompt {
-    /// Takes the session, which has one prompt at a time.
+    /// Checks a prompt and marks its session as busy, because a session has one prompt at a time.
     pub(super) fn accept(
         connection: &Connection,
         request: Id<'static>,
@@ -100,6 +100,8 @@ impl Prompt {
             Err(error) => Err(error.into()),
         };
         connection.entitle(session, title).await;
+        // Free the session before the answer: an editor may send the next prompt as soon as it has
+        // it.
         if let Some(open) = connection.sessions().get_mut(&session) {
             open.running = None;
             open.spent = match &ended {
@@ -130,7 +132,7 @@ async fn submit(
     let patience = Instant::now() + PATIENCE;
     loop {
         match connection.engine.submit_as(new.clone()).await {
-            // Another process works on it; most turns are short.
+            // Another process owns the session. Most turns are short, so wait for it.
             Err(EngineError::Store(StoreError::Held(_)))
                 if Instant::now() < patience && !cancel.is_cancelled() =>
             {
@@ -170,7 +172,7 @@ impl Following {
                 batch = watch.next() => {
                     let batch = batch.map_err(EngineError::from)?;
                     let Some(batch) = batch else {
-                        let message = "the turn's events ended without its end";
+                        let message = "the turn's events ended without an outcome";
                         return Err(Refusal::new(angelia_wire::jsonrpc::INTERNAL_ERROR, message));
                     };
                     if let Some(outcome) = self.show(&batch).await {
@@ -200,7 +202,7 @@ impl Following {
         }
         self.connection.say(out).await;
         if end.is_some() {
-            // Those whose questions were withdrawn tell the editor so.
+            // Wait for the open requests, which tell the editor that they are withdrawn.
             for (_, unwanted) in self.open.drain() {
                 unwanted.cancel();
             }
@@ -218,7 +220,8 @@ impl Following {
             ApprovalKind::Tool => {
                 let tool = self.updates.asked_about(approval);
                 let params = permission::params(&self.name, tool);
-                // Encoded now: the turn goes on while it waits.
+                // Encoded now: it borrows from the encoder, which changes while the editor is
+                // asked.
                 let request = connection.request(permission::METHOD, &params);
                 Box::pin(async move {
                     let answer = ask(&connection, request, &unwanted).await;
@@ -238,7 +241,7 @@ impl Following {
         self.asking.push(asking);
     }
 
-    /// The agent has settled on a model.
+    /// Tells the editor which model the agent uses, if none was chosen.
     fn settled(&self, started: &Started, out: &mut Vec<u8>) {
         let Some(model) = &started.model else { return };
         let mut news = None;
@@ -256,7 +259,7 @@ impl Following {
 }
 
 impl Connection {
-    /// A session is called by what was first said in it.
+    /// Names a session after its first prompt.
     async fn entitle(&self, session: SessionId, title: Option<Arc<str>>) {
         let Some(title) = title else { return };
         match self.sessions().get_mut(&session) {
@@ -273,7 +276,7 @@ impl Connection {
     }
 }
 
-/// The first line that says something, cut.
+/// Returns the first line with text, shortened.
 fn title(input: &[Content]) -> Option<Arc<str>> {
     let line = input.iter().find_map(|content| match content {
         Content::Text(text) => text.lines().map(str::trim).find(|line| !line.is_empty()),

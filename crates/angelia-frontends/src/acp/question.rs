@@ -1,5 +1,5 @@
-//! The agent wants answers from a person. An editor that shows forms shows one; any other is asked
-//! one question after the other, each as a choice among its options.
+//! Asks a person the agent's questions. An editor that supports forms shows one form; any other
+//! gets one permission request per question, with the answers as its options.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
 
 const SKIP: &str = "skip";
 
-/// `None`: somebody else has answered.
+/// Returns the decision with the answers. `None`: the questions were answered elsewhere.
 pub(super) async fn answered(
     connection: &Arc<Connection>,
     session: &str,

@@ -1,4 +1,4 @@
-//! What was said in a session, shown as it was said when it is opened again.
+//! Replays the turns of a session to the editor when it is loaded.
 
 use angelia_core::{
     model::{Content, Message, Part, Role, SessionRecord, TurnRecord},
@@ -9,11 +9,11 @@ use super::{connection::Connection, errors::Refusal, meter::Spent, update::Updat
 
 const PAGE: usize = 256;
 
-/// Bytes that are said at once.
+/// About how many bytes are sent at once.
 const PIECE: usize = 64 * 1024;
 
 impl Connection {
-    /// Says what the session has cost.
+    /// Sends all turns of a session to the editor, and returns what the session has cost.
     pub(super) async fn replay(&self, record: &SessionRecord) -> Result<Spent, Refusal> {
         let updates = Updates::new(record.id, &record.spec.cwd, self.client().features);
         let mut updates = updates.having_spent(Spent::NOTHING);
@@ -37,7 +37,8 @@ impl Connection {
         Ok(updates.spent())
     }
 
-    /// Every turn, oldest first, also of the sessions that this one was forked from.
+    /// Returns all turns, oldest first, including those of the sessions that this one was forked
+    /// from.
     async fn turns(&self, record: &SessionRecord) -> Result<Vec<TurnRecord>, Refusal> {
         let mut turns = Vec::new();
         let mut session = record.id;
@@ -47,7 +48,8 @@ impl Connection {
             let page = Page { limit: PAGE, before };
             let older = self.engine.turns(Some(session), page).await?;
             let Some(oldest) = older.last() else {
-                // Identifiers sort by age: what is younger than the fork is not part of it.
+                // Ids sort by age: turns of the parent that are younger than the fork do not belong
+                // to it.
                 let Some(parent) = forked_from else { break };
                 before = Some(session.as_uuid());
                 session = parent;
@@ -65,7 +67,7 @@ impl Connection {
     }
 }
 
-/// A conversation that happened elsewhere: its words.
+/// Sends the text of a history that came from elsewhere.
 fn carried(history: &[Message], updates: &Updates, out: &mut Vec<u8>) {
     for (number, message) in history.iter().enumerate() {
         let id = format!("history-{number}");

@@ -1,4 +1,4 @@
-//! The MCP servers of the editor, in the shape that `mcp_servers` has in the configuration.
+//! Converts the editor's MCP servers into the shape of `mcp_servers` in the configuration.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,7 +23,7 @@ struct Remote<'a> {
     headers: BTreeMap<&'a str, &'a str>,
 }
 
-/// By name.
+/// The settings of MCP servers, by name.
 pub(super) type Servers = Vec<(Arc<str>, RawJson)>;
 
 pub(super) fn servers(given: &[McpServer]) -> Result<Servers, Refusal> {
@@ -51,7 +51,7 @@ fn server(given: &McpServer) -> Result<(Arc<str>, RawJson), Refusal> {
             (&server.name, to_raw_value(&remote("sse", &server.url, &server.headers)))
         }
         _ => {
-            let message = "an MCP server of this kind is not understood here; use stdio or http";
+            let message = "an MCP server of this kind is not supported; use stdio or http";
             return Err(Refusal::invalid(message));
         }
     };

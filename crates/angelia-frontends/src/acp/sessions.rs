@@ -1,4 +1,5 @@
-//! Sessions as the editor handles them: begun, opened again, forked, listed, set, closed, removed.
+//! The editor's requests about sessions: create, load, resume, fork, list, configure, close,
+//! delete.
 
 use std::{path::Path, sync::Arc};
 
@@ -25,7 +26,7 @@ use super::{
     update::Updates,
 };
 
-/// Sessions of one page of a list, and how many are looked at for it.
+/// Limits the sessions that `session/list` returns at once, and those that it reads to find them.
 const PAGE: usize = 50;
 const LOOKED_AT: usize = 1000;
 
@@ -54,7 +55,7 @@ impl Connection {
             .config_options(chosen.options()))
     }
 
-    /// With everything that was said in it.
+    /// Opens an earlier session and replays it.
     pub(super) async fn load_session(
         &self,
         request: LoadSessionRequest,
@@ -80,7 +81,7 @@ impl Connection {
         Ok(ResumeSessionResponse::new().modes(chosen.modes()).config_options(chosen.options()))
     }
 
-    /// A new session that goes on from where this one stands.
+    /// Creates a session that continues from the current state of another one.
     pub(super) async fn fork_session(
         &self,
         request: ForkSessionRequest,
@@ -96,7 +97,8 @@ impl Connection {
             .config_options(chosen.options()))
     }
 
-    /// A known session that nothing runs in here.
+    /// Finds a stored session. Fails if this editor runs a prompt in it, or if it belongs to
+    /// another directory.
     async fn found(&self, id: &str, cwd: &Path) -> Result<SessionRecord, Refusal> {
         let session: SessionId = id.parse().map_err(|_| Refusal::no_session(id))?;
         let runs = (self.sessions().get(&session)).is_some_and(|open| open.running.is_some());
@@ -111,7 +113,7 @@ impl Connection {
         Ok(record)
     }
 
-    /// The same session with the MCP servers that the editor has now.
+    /// Adds the MCP servers that the editor sent with its request to the session.
     async fn equip(&self, record: SessionRecord, given: Servers) -> Result<SessionRecord, Refusal> {
         let known = |(name, settings): &(Arc<str>, angelia_core::model::RawJson)| {
             (record.spec.mcp_servers.get(name)).is_some_and(|has| has.get() == settings.get())
@@ -125,7 +127,7 @@ impl Connection {
         Ok(changed)
     }
 
-    /// While the person types, the agent gets ready.
+    /// Starts an agent in the background, while the person types the first prompt.
     fn warm_up(&self, record: &SessionRecord) {
         let executors = self.engine.executors().iter();
         for executor in executors.filter(|one| one.name() == &*record.spec.executor) {
@@ -133,7 +135,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the editor works with a session from now on.
+    /// Registers a session as open in this editor.
     fn open(&self, record: &SessionRecord, spent: Spent) -> Chosen {
         let spec = &record.spec;
         let executor = |name: &str| *name == *spec.executor;
@@ -158,7 +160,8 @@ impl Connection {
         chosen
     }
 
-    /// Newest first; what has no tools on this machine is of no use in an editor.
+    /// Lists sessions, newest first. Model-mode sessions are left out: without tools on this
+    /// machine they are of no use in an editor.
     pub(super) async fn list_sessions(
         &self,
         request: ListSessionsRequest,
@@ -167,7 +170,7 @@ impl Connection {
             None => None,
             Some(cursor) => {
                 let at = cursor.parse::<SessionId>();
-                let at = at.map_err(|_| Refusal::invalid("this is no cursor of ours"))?;
+                let at = at.map_err(|_| Refusal::invalid("the cursor is invalid"))?;
                 Some(at.as_uuid())
             }
         };
@@ -210,7 +213,7 @@ impl Connection {
         Ok(DeleteSessionResponse::new())
     }
 
-    /// What runs is cancelled, and the agent's process ends. The session stays.
+    /// Cancels the running prompt and ends the agent's process. The session stays.
     pub(super) async fn close_session(
         &self,
         request: CloseSessionRequest,
@@ -240,7 +243,7 @@ impl Connection {
     ) -> Result<SetSessionConfigOptionResponse, Refusal> {
         let session = self.opened(&request.session_id.0)?;
         let SessionConfigOptionValue::ValueId { value } = &request.value else {
-            return Err(Refusal::invalid("the options here are chosen from lists"));
+            return Err(Refusal::invalid("an option needs one of the listed values"));
         };
         let chosen = match &*request.config_id.0 {
             options::MODE => {
@@ -272,7 +275,7 @@ impl Connection {
 
     async fn change_model(&self, session: SessionId, value: &str) -> Result<Chosen, Refusal> {
         if value.is_empty() {
-            return Err(Refusal::invalid("a model has a name"));
+            return Err(Refusal::invalid("the model must not be empty"));
         }
         let model: Option<Arc<str>> = (value != options::DEFAULT_MODEL).then(|| value.into());
         let wanted = model.clone();
@@ -293,7 +296,7 @@ impl Connection {
         Ok(open.chosen.clone())
     }
 
-    /// A session that the editor has open.
+    /// Parses the id of a session that the editor has open.
     pub(super) fn opened(&self, id: &str) -> Result<SessionId, Refusal> {
         let session: Option<SessionId> = id.parse().ok();
         session
@@ -321,7 +324,8 @@ fn info(record: &SessionRecord) -> SessionInfo {
         .updated_at(record.updated_at.to_string())
 }
 
-/// Nobody may send what is not advertised; who does must not believe that it counts.
+/// Refuses additional directories. We do not advertise them, and an editor that sends them anyway
+/// must not believe that they are used.
 fn no_more_directories(more: &[std::path::PathBuf]) -> Result<(), Refusal> {
     if more.is_empty() {
         return Ok(());
@@ -335,7 +339,7 @@ async fn is_directory(cwd: &Path) -> Result<(), Refusal> {
     }
     match tokio::fs::metadata(cwd).await {
         Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(Refusal::invalid(format!("{} is no directory", cwd.display()))),
+        Ok(_) => Err(Refusal::invalid(format!("{} is not a directory", cwd.display()))),
         Err(error) => Err(Refusal::invalid(format!("cannot work in {}: {error}", cwd.display()))),
     }
 }

@@ -1,4 +1,4 @@
-//! What updates are made of, as the protocol spells it; borrowed, so that nothing is copied.
+//! The JSON types of updates. They borrow their data, so that nothing is copied.
 
 use std::{borrow::Cow, path::Path};
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::tool::{Diff, Location};
 
-/// What is ours in `_meta`.
+/// Angelia's part of `_meta`.
 #[derive(Serialize)]
 pub(super) struct Meta<T> {
     pub(super) angelia: T,
@@ -48,7 +48,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A piece of a tool call's content.
+/// An item of a tool call's content.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(super) enum ToolContent<'a> {
@@ -87,7 +87,7 @@ pub(super) struct ToolCallUpdate<'a> {
 }
 
 impl<'a> ToolCallUpdate<'a> {
-    /// It runs; nothing else is new.
+    /// An update that only says that the tool is running.
     pub(super) fn of(tool_call_id: &'a str) -> Self {
         Self {
             session_update: "tool_call_update",
@@ -120,7 +120,7 @@ pub(super) struct AskedTool<'a> {
 }
 
 impl<'a> AskedTool<'a> {
-    /// One question of an agent to a person.
+    /// Presents one of the agent's questions as a tool call.
     pub(super) fn question(approval: &'a Approval, title: &'a str, about: String) -> Self {
         Self {
             tool_call_id: asked_id(approval),
@@ -134,7 +134,7 @@ impl<'a> AskedTool<'a> {
     }
 }
 
-/// The tool that an approval is about; without one, the approval itself.
+/// Returns the id of the approval's tool call, or of the approval itself if it has none.
 pub(super) fn asked_id(approval: &Approval) -> String {
     match &approval.tool_id {
         Some(id) => id.to_string(),

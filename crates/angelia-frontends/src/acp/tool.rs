@@ -1,6 +1,7 @@
-//! What a tool call looks like in an editor: its kind, the files it touches, and the changes it
-//! makes. Told from the shape of its input: agents call their tools differently, but a path and
-//! two texts are an edit whatever the tool is called. What has no known shape is shown as it is.
+//! The display of a tool call in an editor: its kind, the files it touches, and the changes it
+//! makes. All of it is derived from the shape of the tool's input, because agents name their tools
+//! differently: a path and two texts are an edit whatever the tool is called. Input of an unknown
+//! shape is shown as it is.
 
 use std::{
     borrow::Cow,
@@ -12,10 +13,10 @@ use angelia_core::model::ToolClass;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The names that agents have for the file a tool is about.
+/// The field names that agents use for the file of a tool call.
 const PATHS: [&str; 4] = ["file_path", "notebook_path", "path", "abs_path"];
 
-/// How a tool call is shown.
+/// The display of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     pub kind: &'static str,
@@ -30,11 +31,11 @@ pub struct Location {
     pub line: Option<u32>,
 }
 
-/// A part of a file before and after.
+/// A part of a file before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diff {
     pub path: PathBuf,
-    /// `None`: there was nothing before, or nobody knows.
+    /// `None`: the file is new, or its old content is unknown.
     pub old: Option<String>,
     pub new: String,
 }
@@ -42,7 +43,7 @@ pub struct Diff {
 type Fields<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
 impl Look {
-    /// Relative paths are meant from `cwd`.
+    /// Derives the display from a tool's input. Relative paths are resolved against `cwd`.
     pub fn of(class: ToolClass, input: &RawValue, cwd: &Path) -> Self {
         let fields: Fields<'_> = serde_json::from_str(input.get()).unwrap_or_default();
         let changes = changes(&fields, cwd);
@@ -88,7 +89,7 @@ fn kind(class: ToolClass, fields: &Fields<'_>) -> &'static str {
         ToolClass::Execute => "execute",
         ToolClass::Other if fields.contains_key("url") => "fetch",
         ToolClass::Other if fields.contains_key("query") => "search",
-        // Somebody else is asked to think.
+        // A subagent gets a prompt of its own.
         ToolClass::Other if fields.contains_key("prompt") => "think",
         ToolClass::Other => "other",
     }
@@ -105,7 +106,7 @@ fn number(fields: &Fields<'_>, name: &str) -> Option<u32> {
     serde_json::from_str(fields.get(name)?.get()).ok()
 }
 
-/// One edit, several in one file, or a whole file.
+/// Returns the diffs of an edit tool: one edit, several edits of one file, or a whole file.
 fn edits(fields: &Fields<'_>, path: &Path) -> Vec<Diff> {
     if let Some(list) = fields.get("edits") {
         let list: Vec<Fields<'_>> = serde_json::from_str(list.get()).unwrap_or_default();
@@ -117,7 +118,7 @@ fn edits(fields: &Fields<'_>, path: &Path) -> Vec<Diff> {
     let Some((_, raw)) = new else {
         return Vec::new();
     };
-    // Text may be empty: then something is taken away.
+    // The new text may be empty: the edit removes something.
     let Ok(new) = serde_json::from_str::<String>(raw.get()) else {
         return Vec::new();
     };
@@ -125,7 +126,7 @@ fn edits(fields: &Fields<'_>, path: &Path) -> Vec<Diff> {
     vec![Diff { path: path.to_owned(), old: old.map(Cow::into_owned), new }]
 }
 
-/// One file of a patch.
+/// The change of one file of a patch.
 struct Change {
     verb: String,
     path: PathBuf,
@@ -134,7 +135,7 @@ struct Change {
     patch: String,
 }
 
-/// The files of a patch: `[{"path", "kind": {"type", "move_path"}, "diff"}]`.
+/// Parses the files of a patch: `[{"path", "kind": {"type", "move_path"}, "diff"}]`.
 fn changes(fields: &Fields<'_>, cwd: &Path) -> Vec<Change> {
     #[derive(Deserialize)]
     struct One {
@@ -164,7 +165,7 @@ fn changes(fields: &Fields<'_>, cwd: &Path) -> Vec<Change> {
     list.into_iter().map(change).collect()
 }
 
-/// Where the first hunk is in the new file: `@@ -1,2 +3,4 @@`.
+/// Returns the line of the first hunk in the new file: 3 in `@@ -1,2 +3,4 @@`.
 fn first_line(patch: &str) -> Option<u32> {
     let head = patch.lines().find(|line| line.starts_with("@@"))?;
     let (_, new) = head.split_once('+')?;
@@ -183,7 +184,7 @@ impl Change {
     }
 }
 
-/// The two sides of every hunk of a unified diff.
+/// Returns the old and the new text of every hunk of a unified diff.
 fn hunks(patch: &str) -> Vec<(String, String)> {
     let mut hunks: Vec<(String, String)> = Vec::new();
     for line in patch.split_inclusive('\n') {
@@ -191,7 +192,7 @@ fn hunks(patch: &str) -> Vec<(String, String)> {
             hunks.push(Default::default());
             continue;
         }
-        // Headers come before the first hunk.
+        // Skip the headers before the first hunk.
         let Some((old, new)) = hunks.last_mut() else {
             continue;
         };

@@ -1,7 +1,7 @@
-//! The events of a turn as `session/update` lines. Pure: events in, bytes out.
+//! Encodes the events of a turn as `session/update` lines. Pure: events in, bytes out.
 //!
-//! Pieces of text are the hot path: the line around a block's text is made once and copied. What
-//! was said cannot be taken back, so a block that turns out different begins anew, with a word.
+//! Text deltas are the hot path: the JSON before a block's text is built once and copied. Sent text
+//! cannot be withdrawn, so a block whose final text differs is sent again after a notice.
 
 use std::{
     collections::HashMap,
@@ -25,17 +25,17 @@ use super::{
 
 const WITHDRAWN: &str = "\n\n[the text above was cut off; the answer begins anew]\n\n";
 
-/// Bytes of text in one line. Some clients read lines of at most 64 KiB, and an odd character takes
-/// six bytes of JSON for one of its own.
+/// Limits the bytes of text in one line. Some clients read lines of at most 64 KiB, and a
+/// control character takes six bytes in JSON.
 const PIECE: usize = 8 * 1024;
 
-/// What the editor understands besides the basics.
+/// Optional features of the editor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     pub notices: bool,
 }
 
-/// What has been shown of a session's turns.
+/// Encodes the events of a session's turns, and remembers what it has encoded.
 #[derive(Debug)]
 pub struct Updates {
     id: SessionId,
@@ -44,15 +44,15 @@ pub struct Updates {
     features: Features,
     turn: Option<TurnId>,
     chunk: Option<Chunk>,
-    /// What was shown of blocks that are not whole yet.
+    /// The text sent so far of blocks that are not complete.
     unfinished: HashMap<BlockId, String>,
     tools: HashMap<ToolId, Tool>,
-    /// The tools that people are asked about.
+    /// The tool calls of open approvals.
     asked: HashMap<angelia_core::model::ApprovalId, ToolId>,
     spent: Spent,
 }
 
-/// The beginning of the lines of one block.
+/// The JSON before the text in the lines of one block.
 #[derive(Debug)]
 struct Chunk {
     block: BlockId,
@@ -60,10 +60,10 @@ struct Chunk {
     head: Vec<u8>,
 }
 
-/// The end of such a line.
+/// The JSON after the text.
 const CHUNK_END: &[u8] = b"}}}}\n";
 
-/// A tool call that has been shown.
+/// A tool call that has been sent and has no result yet.
 #[derive(Debug)]
 struct Tool {
     class: ToolClass,
@@ -72,7 +72,7 @@ struct Tool {
 }
 
 impl Updates {
-    /// For one session, whose agent works in `cwd`.
+    /// Creates an encoder for a session whose agent works in `cwd`.
     pub fn new(session: SessionId, cwd: &Path, features: Features) -> Self {
         Self {
             id: session,
@@ -88,7 +88,7 @@ impl Updates {
         }
     }
 
-    /// What the session's turns have cost before the first event.
+    /// Sets what the session's turns have cost before the first event.
     #[must_use]
     pub const fn having_spent(mut self, spent: Spent) -> Self {
         self.spent = spent;
@@ -99,7 +99,7 @@ impl Updates {
         self.spent
     }
 
-    /// What the next event adds: nothing, a line, or several.
+    /// Encodes an event as no line, one line, or several.
     pub fn event(&mut self, event: &TurnEvent, out: &mut Vec<u8>) {
         self.begin(event.turn);
         match &event.kind {
@@ -119,7 +119,7 @@ impl Updates {
             EventKind::Resolved(resolution) => self.resolved(resolution, out),
             EventKind::Notice(notice) => self.notice(notice, out),
             EventKind::Usage(usage) => self.usage(event.session, usage, out),
-            // Of the session that this one was forked from, only what was said is part of it.
+            // Turns of a session that this one was forked from do not count towards its cost.
             EventKind::Finished(outcome) if event.session == self.id => {
                 self.spent = self.spent.and(&outcome.usage);
             }
@@ -127,7 +127,7 @@ impl Updates {
         }
     }
 
-    /// What the person said to begin a turn; shown when a conversation is loaded.
+    /// Encodes the input of a turn, which is sent when a session is loaded.
     pub fn input(&mut self, turn: TurnId, input: &[Content], out: &mut Vec<u8>) {
         self.begin(turn);
         let id = format!("{turn}-input");
@@ -143,7 +143,7 @@ impl Updates {
         }
     }
 
-    /// Words of a conversation that happened elsewhere.
+    /// Encodes text of a history that came from elsewhere.
     pub fn words(&self, from_user: bool, id: &str, text: &str, out: &mut Vec<u8>) {
         let update = if from_user { "user_message_chunk" } else { "agent_message_chunk" };
         for piece in pieces(text) {
@@ -156,7 +156,7 @@ impl Updates {
         }
     }
 
-    /// The parameters of `session/request_permission` for the tool that an approval is about.
+    /// Returns the tool call for the `session/request_permission` of an approval.
     pub(super) fn asked_about<'a>(&'a self, approval: &'a Approval) -> AskedTool<'a> {
         let tool = (approval.tool_id.as_ref()).and_then(|id| Some((id, self.tools.get(id)?)));
         let detail = vec![ToolContent::Content { content: Shown::text(&*approval.detail) }];
@@ -166,7 +166,7 @@ impl Updates {
                 title: &approval.title,
                 kind: tool.look.kind,
                 status: "pending",
-                // The change itself says more than words about it.
+                // A diff says more than the approval's detail.
                 content: if tool.look.diffs.is_empty() {
                     detail
                 } else {
@@ -187,7 +187,7 @@ impl Updates {
         }
     }
 
-    /// Blocks are counted within a turn.
+    /// Forgets the blocks of the previous turn, because block ids are unique only within a turn.
     fn begin(&mut self, turn: TurnId) {
         if self.turn.replace(turn) != Some(turn) {
             self.chunk = None;
@@ -195,13 +195,13 @@ impl Updates {
         }
     }
 
-    /// The whole block is authoritative: what goes beyond its pieces is shown too.
+    /// Encodes what is missing of a complete block. The block is authoritative over its deltas.
     fn whole(&mut self, block: BlockId, channel: TextChannel, text: &str, out: &mut Vec<u8>) {
         let shown = self.unfinished.remove(&block).unwrap_or_default();
         if let Some(rest) = text.strip_prefix(&*shown) {
             self.text(block, channel, rest, out);
         } else if shown.trim() != text.trim() {
-            // Withdrawn, or written differently in the end.
+            // The block was withdrawn, or its final text differs from its deltas.
             if channel == TextChannel::Answer {
                 self.text(block, channel, WITHDRAWN, out);
             }
@@ -221,7 +221,7 @@ impl Updates {
         let Some(chunk) = &self.chunk else { return };
         for piece in pieces(text) {
             out.extend_from_slice(&chunk.head);
-            // Neither a vector nor a text can refuse.
+            // Writing a string to a vector cannot fail.
             let _infallible = serde_json::to_writer(&mut *out, piece);
             out.extend_from_slice(CHUNK_END);
         }
@@ -270,7 +270,7 @@ impl Updates {
         let diffs = tool.as_ref().map_or(&[][..], |tool| &*tool.look.diffs);
         let fenced;
         let mut content = Vec::new();
-        // A change that was made speaks for itself.
+        // The diff of a successful change was sent with the call; its output adds nothing.
         if diffs.is_empty() || !result.ok {
             content.extend(diffs.iter().map(ToolContent::from));
             let class = tool.as_ref().map_or(ToolClass::Other, |tool| tool.class);
@@ -294,7 +294,7 @@ impl Updates {
         self.put(&update, out);
     }
 
-    /// A tool that waited goes on; one that was refused says so with its result.
+    /// Reports an approved tool call as running again. A declined one reports it in its result.
     fn resolved(&mut self, resolution: &Resolution, out: &mut Vec<u8>) {
         if let Some(tool) = self.asked.remove(&resolution.id)
             && resolution.verdict.allows()
@@ -314,7 +314,7 @@ impl Updates {
         #[derive(Serialize)]
         struct Entry<'a> {
             content: &'a str,
-            /// Agents do not tell us any; the protocol wants one.
+            /// Agents do not report a priority, but the protocol requires one.
             priority: &'static str,
             status: &'static str,
         }
@@ -362,7 +362,7 @@ impl Updates {
         }
     }
 
-    /// One update as a line.
+    /// Encodes an update as a line.
     pub(super) fn put<U: Serialize>(&self, update: &U, out: &mut Vec<u8>) {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -373,13 +373,13 @@ impl Updates {
         let params = Params { session_id: &self.session, update };
         match encode::notification(Dialect::V2, "session/update", Some(&params)) {
             Ok(line) => out.extend_from_slice(&line),
-            // Our own types cannot refuse; half a line would be worse than none.
-            Err(error) => tracing::error!(%error, "an update cannot be written"),
+            // Not expected for our own types; half a line would be worse than none.
+            Err(error) => tracing::error!(%error, "cannot serialize an update"),
         }
     }
 }
 
-/// A text in pieces that are short enough for every editor.
+/// Splits text into chunks that are short enough for every editor.
 fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
@@ -388,7 +388,8 @@ fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Editors read the content of tools as Markdown; output and files are none.
+/// Puts text into a Markdown code fence. Editors render tool content as Markdown, which output and
+/// files are not.
 fn fence(text: &str) -> String {
     let mut longest = 0;
     let mut run = 0;

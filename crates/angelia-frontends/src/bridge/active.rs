@@ -1,4 +1,4 @@
-//! The runs of a bridge that are under way: one per session, and not too many.
+//! The active runs of a bridge: one per session, with a limit on their number and size.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,22 +9,22 @@ use angelia_core::model::{ApprovalId, TurnId};
 
 use super::{Code, Refused, RunRequest};
 
-/// How many runs may be under way at once.
+/// The limit on concurrent runs.
 const MOST_RUNS: usize = 1024;
-/// How much text they may have been given.
+/// The limit on the prompts of all active runs together.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Active {
     runs: HashMap<Arc<str>, Running>,
-    /// Requests that were made again while their turn runs, and follow it too.
+    /// Repeated requests that follow the turn of an active run.
     followers: usize,
     bytes: usize,
-    /// What is asked and not decided.
+    /// Approvals that are not decided yet.
     pub(super) approvals: HashSet<ApprovalId>,
-    /// Nothing new begins any more, and what begins is interrupted.
+    /// New runs are refused, and a run that is still starting is interrupted.
     is_closing: bool,
-    /// Nobody can decide any more.
+    /// The input has ended, so the host cannot decide approvals any more.
     pub(super) is_unattended: bool,
 }
 
@@ -33,7 +33,7 @@ struct Running {
     request_id: Arc<str>,
     key: Option<Arc<str>>,
     bytes: usize,
-    /// `None`: not begun yet.
+    /// `None`: the turn has not started yet.
     turn: Option<TurnId>,
     interrupted: Option<Interrupted>,
 }
@@ -43,20 +43,20 @@ struct Interrupted {
     message: Option<Arc<str>>,
 }
 
-/// How a run takes part.
+/// Whether a run owns its session's slot or repeats the request of the run that does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The session's run.
+    /// The run of the session.
     Own,
-    /// The same request as the session's run, made again.
+    /// A request with the idempotency key of the session's run; it gets the same events.
     Again,
 }
 
-/// A run that is to be stopped.
+/// A run that the host has asked to interrupt.
 #[derive(Debug)]
 pub(super) struct Stopped {
     pub(super) request_id: Arc<str>,
-    /// `None`: it will be stopped when it has begun.
+    /// `None`: the run is interrupted as soon as its turn has started.
     pub(super) turn: Option<TurnId>,
 }
 
@@ -65,7 +65,7 @@ impl Active {
         let count = self.runs.len() + self.followers;
         let bytes = request.message.len();
         if self.is_closing {
-            return Err(Refused::new(Code::ShuttingDown, "the bridge is ending"));
+            return Err(Refused::new(Code::ShuttingDown, "the bridge is shutting down"));
         }
         if let Some(running) = self.runs.get(&request.session_id) {
             let repeats = request.idempotency_key.is_some()
@@ -80,7 +80,7 @@ impl Active {
             }
         }
         if count >= MOST_RUNS || self.bytes + bytes > MOST_BYTES {
-            let message = format!("{count} runs are under way; try again when one has ended");
+            let message = format!("{count} runs are active; try again when one has ended");
             return Err(Refused::new(Code::TooManyRuns, message));
         }
         if self.runs.contains_key(&request.session_id) {
@@ -99,7 +99,8 @@ impl Active {
         Ok(Part::Own)
     }
 
-    /// The run has a turn; `true`: it is not wanted any more.
+    /// Records the turn of a run. Returns `true` if the turn must be interrupted at once: the host
+    /// interrupted the run, or the bridge closed, before the turn was known.
     pub(super) fn begun(&mut self, session: &str, turn: TurnId) -> bool {
         let Some(running) = self.runs.get_mut(session) else {
             return self.is_closing;
@@ -118,7 +119,7 @@ impl Active {
         Some(Stopped { request_id: Arc::clone(&running.request_id), turn: running.turn })
     }
 
-    /// Why a run was interrupted, if it was.
+    /// Returns the host's reason for interrupting a run.
     pub(super) fn reason(&self, session: &str) -> Option<Arc<str>> {
         let interrupted = self.runs.get(session)?.interrupted.clone()?;
         interrupted.message
@@ -135,7 +136,7 @@ impl Active {
         }
     }
 
-    /// Nothing more begins; returns what runs.
+    /// Refuses new runs from now on. Returns the running turns.
     pub(super) fn close(&mut self) -> Vec<TurnId> {
         self.is_closing = true;
         self.runs.values().filter_map(|running| running.turn).collect()

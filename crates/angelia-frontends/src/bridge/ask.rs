@@ -1,4 +1,4 @@
-//! A run as it is asked for, once the flags of the bridge have filled what the request leaves open.
+//! The settings of a run: its request, completed with the defaults from the bridge's flags.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,21 +7,22 @@ use std::{
 
 use super::request::RunRequest;
 
-/// What the flags of the bridge say.
+/// The settings from the bridge's flags.
 #[derive(Clone, Debug)]
 pub struct Defaults {
     pub profile: Option<Arc<str>>,
     pub model: Option<Arc<str>>,
-    /// The directory of new sessions; `None`: the profile's, or where the bridge was started.
+    /// The directory of new sessions; `None`: the profile's, else the one the bridge was started
+    /// in.
     pub cwd: Option<PathBuf>,
-    /// Where the bridge was started.
+    /// The directory that the bridge was started in.
     pub caller_cwd: Option<PathBuf>,
     pub streams: Streams,
-    /// How many characters a piece of a finished text has.
+    /// The length of a synthetic delta, in characters.
     pub chunk: usize,
 }
 
-/// The three switches about deltas.
+/// The three switches that select how deltas are sent; requests and flags both have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
     pub assistant_delta: Option<bool>,
@@ -29,20 +30,20 @@ pub struct Streams {
     pub native_assistant_delta: Option<bool>,
 }
 
-/// How text is told.
+/// How text is sent besides `assistant_message`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streaming {
-    /// In the agent's own pieces, as they come.
+    /// The agent's own deltas, as they come.
     Native,
-    /// Once it is whole, cut into pieces of so many characters.
+    /// Deltas of this many characters, cut from the full text once it is known.
     Synthetic(usize),
-    /// Only as whole messages.
+    /// No deltas.
     Off,
 }
 
 impl Streams {
-    /// What the switches mean together. Native deltas need both switches of theirs; who says
-    /// `assistant_delta: false` wants none at all.
+    /// Combines the switches. Native deltas need both native switches; `assistant_delta: false`
+    /// turns off all deltas.
     pub fn streaming(self, chunk: usize) -> Streaming {
         let native = self.native_stream == Some(true) && self.native_assistant_delta == Some(true);
         match self.assistant_delta {
@@ -62,12 +63,13 @@ impl Streams {
     }
 }
 
-/// One run.
+/// A run request with its settings.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub request: RunRequest,
     pub streaming: Streaming,
-    /// For a new session; what the request itself says is in `request`.
+    /// The profile for a new session, here and below with the defaults applied; the request's own
+    /// values are in `request`.
     pub profile: Option<Arc<str>>,
     pub model: Option<Arc<str>>,
     pub cwd: Option<PathBuf>,
@@ -97,26 +99,26 @@ impl Defaults {
     }
 }
 
-/// Does a known session have what a run asks for?
+/// Whether an existing session has the settings that a run asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fit {
     Fits,
-    /// The bridge's flags say something else; the session keeps what it has.
+    /// The bridge's flags ask for other settings; the session keeps its own, with a notice.
     Keeps(String),
-    /// The request itself does.
+    /// The request itself asks for other settings and is refused.
     Differs(String),
 }
 
 impl Ask {
-    /// Compares with what a session was begun with.
+    /// Compares the run with the settings that a session was created with.
     pub fn fit(&self, profile: &str, model: Option<&str>, cwd: &Path) -> Fit {
         let other_cwd = |wanted: &PathBuf| {
-            // Sessions have the directory's canonical name.
+            // A session stores the canonical path of its directory.
             std::fs::canonicalize(wanted).map_or(wanted != cwd, |wanted| wanted != cwd)
         };
         let differs = |wanted: Option<&Arc<str>>, has: &str| wanted.is_some_and(|w| **w != *has);
         let keeps = |what: &str, has: &str| {
-            format!("the session was begun with the {what} `{has}` and keeps it")
+            format!("the session was created with the {what} `{has}` and keeps it")
         };
         let checks = |by_profile, by_model, by_cwd: Option<&PathBuf>| {
             if differs(by_profile, profile) {

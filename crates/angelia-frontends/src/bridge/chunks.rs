@@ -1,8 +1,8 @@
-//! Text cut into pieces of so many characters, as people count them: never inside a grapheme.
+//! Splits text into chunks of a given number of graphemes, never inside one.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// How long the first piece of a text is, in bytes. Not 0, unless the text is empty.
+/// Returns the length of the first chunk in bytes. It is 0 only for an empty text.
 pub(super) fn first(text: &str, characters: usize) -> usize {
     text.grapheme_indices(true).nth(characters.max(1)).map_or(text.len(), |(start, _)| start)
 }

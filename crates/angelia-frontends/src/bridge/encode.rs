@@ -1,6 +1,6 @@
-//! The events of one turn → the events of one run, in an order that follows from the turn alone.
-//! Pure: what was noted is written a bounded piece at a time, so that a giant text that is cut into
-//! small pieces is never held in that form.
+//! Encodes the events of one turn as the events of one run. The order of the output depends on the
+//! turn alone. Pure: pending lines are written a bounded amount at a time, so that a giant text
+//! with small synthetic deltas is never held in memory in its encoded form.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,20 +19,20 @@ use super::{
     messages::Said,
 };
 
-/// About how much is written at once.
+/// [`RunEncoder::write`] returns once it has written about this much.
 const PIECE: usize = 64 * 1024;
 
-/// One run's way from turn to text.
+/// Encodes one run.
 #[derive(Debug)]
 pub struct Encoder {
     request_id: Arc<str>,
     session_id: Arc<str>,
     streaming: Streaming,
-    /// The messages of the run, by the agent's blocks.
+    /// The assistant messages of the run, by the agent's block.
     messages: HashMap<BlockId, Message>,
     next: u32,
     said: Said,
-    /// Why the host interrupted it.
+    /// The host's reason for interrupting the run.
     interrupt: Option<Arc<str>>,
     waiting: VecDeque<Line>,
 }
@@ -40,18 +40,18 @@ pub struct Encoder {
 #[derive(Debug)]
 struct Message {
     index: u32,
-    /// What was told of it in native deltas; shared with the turn's own events.
+    /// The native deltas sent so far; shared with the turn's own events.
     told: Vec<Arc<str>>,
-    /// It has been told as a whole.
+    /// The full text, once it has been sent as `assistant_message`.
     whole: Option<Arc<str>>,
 }
 
-/// A line that is still to be written.
+/// A line that has not been written yet.
 #[derive(Debug)]
 enum Line {
     Started(Box<About>),
     Delta(u32, Arc<str>),
-    /// A whole text that is to be cut, and where the next piece begins.
+    /// A full text that becomes synthetic deltas, and the byte offset of the next one.
     Cut {
         index: u32,
         text: Arc<str>,
@@ -92,24 +92,24 @@ impl Encoder {
         self.waiting.push_back(Line::Started(Box::new(about)));
     }
 
-    /// A word of the bridge itself.
+    /// Adds a notice of the bridge itself.
     pub fn notice(&mut self, notice: Notice) {
         self.waiting.push_back(Line::Notice(notice));
     }
 
-    /// Why the host has interrupted the run.
+    /// Sets the host's reason for interrupting the run, which `final` repeats.
     pub fn interrupted(&mut self, message: Option<Arc<str>>) {
         self.interrupt = message;
     }
 
-    /// Takes the next event of the turn.
+    /// Encodes the next event of the turn.
     pub fn event(&mut self, kind: &EventKind) {
         match kind {
             EventKind::Delta { block, channel: TextChannel::Answer, text } => {
-                self.delta(*block, text)
+                self.delta(*block, text);
             }
             EventKind::Block { block, channel: TextChannel::Answer, text } => {
-                self.block(*block, text)
+                self.block(*block, text);
             }
             EventKind::ToolCall(call) => {
                 self.said.call(call);
@@ -120,14 +120,14 @@ impl Encoder {
                 self.waiting.push_back(Line::ToolFinished(result.clone()));
             }
             EventKind::Approval(approval) => {
-                self.waiting.push_back(Line::Approval(Box::new(approval.clone())))
+                self.waiting.push_back(Line::Approval(Box::new(approval.clone())));
             }
             EventKind::Resolved(resolution) => {
                 self.waiting.push_back(Line::Resolved(resolution.clone()));
             }
             EventKind::Notice(notice) => self.waiting.push_back(Line::Notice(notice.clone())),
             EventKind::Finished(outcome) => self.finish(outcome),
-            // Hosts are told what is said and done; the rest is in the record.
+            // Hosts get answer text, tools, approvals and notices; the rest is in the record.
             EventKind::Started(_)
             | EventKind::Delta { .. }
             | EventKind::Block { .. }
@@ -145,7 +145,7 @@ impl Encoder {
         if self.streaming == Streaming::Native {
             let message = Self::message(&mut self.messages, &mut self.next, block);
             if message.whole.is_some() {
-                // The whole has the last word.
+                // The full text is authoritative; a delta that comes after it is dropped.
                 return;
             }
             message.told.push(Arc::clone(text));
@@ -153,7 +153,7 @@ impl Encoder {
         }
     }
 
-    /// The message of a block; numbered when it is first heard of.
+    /// Returns the message of a block; a new one gets the next index.
     fn message<'a>(
         messages: &'a mut HashMap<BlockId, Message>,
         next: &mut u32,
@@ -177,7 +177,7 @@ impl Encoder {
         let before = message.whole.replace(Arc::clone(text));
         self.said.text(index, text);
         if let Some(before) = before {
-            // It was told as a whole before; what it is now counts.
+            // The block was sent before; its latest text counts.
             if before != *text {
                 self.waiting.push_back(Line::Message(index, Arc::clone(text)));
             }
@@ -187,7 +187,7 @@ impl Encoder {
         self.waiting.push_back(Line::Message(index, Arc::clone(text)));
     }
 
-    /// The pieces of a whole text, after what was told of it, and their end.
+    /// Adds the deltas of a full text that were not sent yet, and their end.
     fn deltas_of_whole(&mut self, index: u32, told: &[Arc<str>], text: &Arc<str>) {
         match self.streaming {
             Streaming::Off => {}
@@ -197,7 +197,8 @@ impl Encoder {
                 self.waiting.push_back(Line::DeltaEnd(index));
             }
             Streaming::Native => {
-                // What goes beyond the agent's pieces is its last one.
+                // The agent's own deltas may stop short of the full text: what remains becomes the
+                // last delta. A text that does not start with the deltas gets none.
                 let rest = told.iter().try_fold(&**text, |rest, piece| rest.strip_prefix(&**piece));
                 if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
                     self.waiting.push_back(Line::Delta(index, rest.into()));
@@ -209,7 +210,7 @@ impl Encoder {
 
     fn finish(&mut self, outcome: &Outcome) {
         if self.next == 0 && !outcome.text.is_empty() {
-            // An answer that the events did not tell.
+            // The turn had no text events: its answer is only in the outcome.
             self.said.speaks();
             self.said.text(0, &outcome.text);
             self.next = 1;
@@ -219,7 +220,7 @@ impl Encoder {
         self.waiting.push_back(Line::Final(Box::new(outcome.clone())));
     }
 
-    /// Writes lines that wait, about as much as goes out at once. `true`: there are more.
+    /// Writes pending lines, up to a bounded amount. Returns `true` if more are pending.
     pub fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let ids = Ids { request_id: &self.request_id, session_id: &self.session_id };
         let begin = out.len();
@@ -250,7 +251,7 @@ fn write_line(line: &Line, ids: Ids<'_>, said: &Said, interrupt: Option<&str>, o
     let event = match line {
         Line::Started(about) => Event::RunStarted { ids, about },
         Line::Delta(index, text) => Event::AssistantDelta { ids, index: *index, text },
-        // Cut to its end.
+        // All its deltas are written.
         Line::Cut { .. } => return,
         Line::DeltaEnd(index) => Event::AssistantDeltaEnd { ids, index: *index },
         Line::Message(index, text) => Event::AssistantMessage { ids, index: *index, text },
@@ -264,11 +265,11 @@ fn write_line(line: &Line, ids: Ids<'_>, said: &Said, interrupt: Option<&str>, o
     event.write(out);
 }
 
-/// A field that means nothing here is not passed over in silence.
+/// Returns a warning that names the unknown fields of a request.
 pub(super) fn unknown_fields(names: &[Box<str>]) -> Option<Notice> {
     if names.is_empty() {
         return None;
     }
-    let text = format!("not known here and ignored: {}", names.join(", "));
+    let text = format!("unknown fields were ignored: {}", names.join(", "));
     Some(Notice::new(Level::Warning, "unknown_field", text))
 }

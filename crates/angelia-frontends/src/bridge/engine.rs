@@ -1,4 +1,4 @@
-//! The turns of a bridge in this process.
+//! Runs the turns of a bridge on the engine of this process.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::http::OWNERS_NAMES;
 
-/// How long another process may keep a session that we want.
+/// How long to wait for a session that another process holds.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -28,10 +28,10 @@ const REMEMBERED: Duration = Duration::from_hours(24);
 /// Flags that change the specification of new sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// After so many tool calls a run ends as `partial`, and does not go on by itself.
+    /// A run that reaches this many tool calls ends as `partial` and is not resumed automatically.
     pub max_tools: Option<u32>,
     pub tools: Option<ToolSet>,
-    /// Besides what the profile refuses.
+    /// Added to the profile's disallowed tools.
     pub disallowed: Vec<ToolPattern>,
     pub timeout: Option<Duration>,
     pub first_event_timeout: Option<Duration>,
@@ -60,7 +60,7 @@ impl Overrides {
     }
 }
 
-/// On an engine of our own.
+/// Runs turns on the engine of this process.
 pub struct EngineTurns {
     engine: Engine,
     profiles: Arc<dyn Profiles>,
@@ -84,7 +84,7 @@ impl EngineTurns {
                     let fit = ask.fit(&spec.profile, spec.model.as_deref(), &spec.cwd);
                     return Ok((session, fit));
                 }
-                // Deleted a moment ago: the name is free again.
+                // The session was deleted between the two calls: its name is free again.
                 Err(EngineError::NotFound(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -137,7 +137,7 @@ impl EngineTurns {
     ) -> Result<Submitted, Refused> {
         let options = TurnOptions {
             can_ask: true,
-            // A host passes on what others wrote: text is only text.
+            // A host forwards text of others, so nothing in it may act as a command.
             ..TurnOptions::new(Origin::Remote)
         };
         let key = request.idempotency_key.as_deref().map(|key| RequestKey {
@@ -151,7 +151,7 @@ impl EngineTurns {
         let patience = Instant::now() + PATIENCE;
         loop {
             match self.engine.submit_as(new.clone()).await {
-                // Another process works on it; most turns are short.
+                // Another process runs a turn of this session; most turns are short.
                 Err(EngineError::Store(StoreError::Held(_))) if Instant::now() < patience => {
                     sleep(RETRY).await;
                 }
@@ -161,7 +161,8 @@ impl EngineTurns {
     }
 }
 
-/// A host's key as it is kept: whatever it holds, and apart from keys of other ways in.
+/// Returns the stored form of a host's idempotency key: a hash, so that any text works, with a
+/// prefix that separates it from the keys of other frontends.
 pub fn stored_key(key: &str) -> String {
     let digest = Sha256::digest(key.as_bytes());
     digest.iter().fold(NAMES.to_owned(), |mut out, byte| {
@@ -179,7 +180,7 @@ impl Turns for EngineTurns {
     fn interrupt(&self, turn: TurnId) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Err(error) = self.engine.interrupt(turn, false).await {
-                tracing::debug!(%turn, %error, "the turn could not be interrupted");
+                tracing::debug!(%turn, %error, "cannot interrupt the turn");
             }
         })
     }

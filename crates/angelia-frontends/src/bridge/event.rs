@@ -1,4 +1,4 @@
-//! Everything that a host can be told, as it is written.
+//! The events that the bridge writes to its host.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::event_json::{FailureJson, QuestionJson, UsageJson, time};
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event<'a> {
-    /// The run was taken up; the first event of every run.
+    /// The run was accepted; the first event of every run.
     RunStarted {
         #[serde(flatten)]
         ids: Ids<'a>,
@@ -47,7 +47,7 @@ pub enum Event<'a> {
         ok: bool,
         output: &'a str,
     },
-    /// The agent waits until somebody decides: answer with `approve`.
+    /// The agent waits for a decision: answer with `approve`.
     ApprovalRequested {
         #[serde(flatten)]
         ids: Ids<'a>,
@@ -59,7 +59,7 @@ pub enum Event<'a> {
         tool_id: Option<&'a str>,
         tool: &'a str,
         choices: Vec<&'static str>,
-        /// Then it counts as declined.
+        /// When the approval counts as declined.
         #[serde(with = "time")]
         #[schemars(with = "String")]
         expires_at: Timestamp,
@@ -67,7 +67,7 @@ pub enum Event<'a> {
         #[schemars(with = "Vec<Map<String, Value>>")]
         questions: Vec<QuestionJson>,
     },
-    /// It was decided, by this host or by somebody else.
+    /// The approval was decided, by this host or elsewhere.
     ApprovalResolved {
         #[serde(flatten)]
         ids: Ids<'a>,
@@ -83,21 +83,21 @@ pub enum Event<'a> {
         code: &'a str,
         text: &'a str,
     },
-    /// A piece of a message as it is written.
+    /// The next part of a message while it is written.
     AssistantDelta {
         #[serde(flatten)]
         ids: Ids<'a>,
-        /// Of which message of the run, upward from 0.
+        /// The number of the message in the run, from 0.
         index: u32,
         text: &'a str,
     },
-    /// No more pieces of this message.
+    /// The message has no further deltas.
     AssistantDeltaEnd {
         #[serde(flatten)]
         ids: Ids<'a>,
         index: u32,
     },
-    /// The whole message; it counts, whatever the pieces were.
+    /// The full message; it overrides the deltas.
     AssistantMessage {
         #[serde(flatten)]
         ids: Ids<'a>,
@@ -115,12 +115,12 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<&'a str>,
     },
-    /// The run will be stopped; comes before the `final` it causes.
+    /// The run will be stopped; comes before its `final`.
     InterruptAck {
-        /// Of the interrupt, if it had one, else of the run.
+        /// The id of the interrupt request if it had one, else that of the run.
         request_id: &'a str,
         session_id: &'a str,
-        /// Of the run.
+        /// The id of the run's request.
         run_request_id: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<&'a str>,
@@ -137,61 +137,61 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         session_id: Option<&'a str>,
         code: Code,
-        /// What is wrong, and what to do.
+        /// What failed, and what to do.
         message: &'a str,
     },
 }
 
-/// What every event of a run carries.
+/// The ids that every event of a run carries.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Ids<'a> {
     pub request_id: &'a str,
     pub session_id: &'a str,
 }
 
-/// What a run runs on.
+/// The turn, session and settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct About {
     pub turn_id: String,
-    /// What `angelia sessions show` calls the session.
+    /// The id of the session, as `angelia sessions show` takes it.
     pub angelia_session_id: String,
     pub profile: String,
     pub executor: String,
-    /// `null`: the agent's own default, until it has told.
+    /// `null`: the agent's own default, as long as the agent has not named it.
     pub model: Option<String>,
     pub cwd: Box<Path>,
-    /// The request was made before, under the same idempotency key.
+    /// The request repeats an earlier one with the same idempotency key.
     pub repeats: bool,
 }
 
-/// The parts of `final`.
+/// The fields of `final`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct End<'a> {
     /// `completed`, `partial`, `interrupted`, `failed` or `parked`.
     status: &'static str,
-    /// The answer; of a run that did not complete, what there is of it.
+    /// The answer, or the part of it that exists if the run did not complete.
     response: &'a str,
-    /// What was said and done in this run.
+    /// The messages of this run, with its tool calls and their results.
     #[schemars(with = "Vec<Map<String, Value>>")]
     messages: &'a Said,
-    /// How often the model was asked, as far as the events tell.
+    /// How often the model was called, as far as the events show.
     api_calls: u32,
     completed: bool,
     interrupted: bool,
-    /// A budget ended it.
+    /// A budget ended the run.
     partial: bool,
     failed: bool,
     #[schemars(with = "Map<String, Value>")]
     usage: UsageJson,
-    /// In a few words, why it ended.
+    /// Why the run ended, in a few words.
     reason: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Map<String, Value>>")]
     error: Option<FailureJson>,
-    /// Why the host interrupted it.
+    /// The host's reason for interrupting the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupt_message: Option<&'a str>,
-    /// When a parked turn goes on.
+    /// When a parked turn resumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     resumes_at: Option<time::Rfc3339>,
@@ -219,7 +219,7 @@ impl<'a> End<'a> {
             interrupted: matches!(status, Status::Interrupted),
             partial: matches!(status, Status::Partial),
             failed: matches!(status, Status::Failed(_)),
-            // What a run used; how full the agent is, is no part of the bridge's contract.
+            // The fill level of the agent's context window is not part of the bridge's contract.
             usage: UsageJson(Usage { context: None, ..outcome.usage.clone() }),
             reason: &outcome.reason,
             error,
@@ -288,13 +288,15 @@ impl<'a> Event<'a> {
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         if let Err(error) = serde_json::to_writer(&mut *out, self) {
-            // Neither a vector nor our own types can refuse; half a line would be worse than none.
-            tracing::error!(%error, "an event of the bridge cannot be written");
+            // Writing our own types to a vector does not fail; if it does, no line is better than
+            // half a line.
+            tracing::error!(%error, "cannot serialize a bridge event");
             out.truncate(start);
             return;
         }
         if matches!(self, Self::ToolStarted { .. } | Self::Final { .. }) {
-            // The agent's own JSON is embedded as it is; line breaks in it stand between tokens.
+            // The agent's JSON is embedded verbatim. Its line breaks stand between tokens, where a
+            // space means the same.
             for byte in &mut out[start..] {
                 if matches!(byte, b'\n' | b'\r') {
                     *byte = b' ';

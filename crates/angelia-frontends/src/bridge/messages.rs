@@ -1,4 +1,4 @@
-//! What was said and done in a run, as a list of messages: the `messages` of `final`.
+//! The transcript of a run as a list of messages: the `messages` of `final`.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use serde::{
 pub(super) struct Said {
     parts: Vec<Part>,
     api_calls: u32,
-    /// The model has spoken since it was last told something.
+    /// The model has produced output since its last input (the prompt or a tool result).
     is_speaking: bool,
 }
 
 #[derive(Debug)]
 enum Part {
     Prompt(Arc<str>),
-    /// The message with this index.
+    /// An assistant message and its index.
     Text(u32, Arc<str>),
     Call(ToolCall),
     Result(ToolResult),
@@ -30,14 +30,14 @@ impl Said {
         self.parts.push(Part::Prompt(Arc::clone(text)));
     }
 
-    /// Something of the model was heard.
+    /// Notes output of the model; the first one after an input counts as an API call.
     pub(super) fn speaks(&mut self) {
         if !std::mem::replace(&mut self.is_speaking, true) {
             self.api_calls += 1;
         }
     }
 
-    /// A whole message; one that was said before is replaced, and an empty one taken back.
+    /// Sets the text of a message. An empty text removes the message.
     pub(super) fn text(&mut self, index: u32, text: &Arc<str>) {
         let place = self
             .parts
@@ -51,7 +51,8 @@ impl Said {
         }
     }
 
-    /// What a sub-agent does is its caller's business.
+    /// Adds a tool call. Calls of a sub-agent are left out: they are part of its parent tool's
+    /// work.
     pub(super) fn call(&mut self, call: &ToolCall) {
         if call.parent.is_none() {
             self.speaks();
@@ -68,13 +69,13 @@ impl Said {
         }
     }
 
-    /// How often the model was asked: once, and once more after every round of tools.
+    /// Returns how often the model was called: once, and once more after every round of tools.
     pub(super) const fn api_calls(&self) -> u32 {
         self.api_calls
     }
 }
 
-/// An assistant's message: its words, then what it called.
+/// An assistant message: its text, then its tool calls.
 struct Spoken<'a>(&'a [Part]);
 
 struct Call<'a>(&'a ToolCall);
@@ -97,14 +98,14 @@ impl Serialize for Said {
     }
 }
 
-/// How many parts are one message of the assistant: at most one text, then calls.
+/// Returns how many leading parts form one assistant message: at most one text, then calls.
 fn spoken_until(parts: &[Part]) -> usize {
     let text = usize::from(matches!(parts.first(), Some(Part::Text(..))));
     let calls = parts[text..].iter();
     text + calls.take_while(|part| matches!(part, Part::Call(_))).count()
 }
 
-/// What the model was told.
+/// An input of the model: the prompt or a tool result.
 struct Told<'a>(&'a Part);
 
 impl Serialize for Told<'_> {

@@ -1,11 +1,13 @@
-//! The JSONL bridge: requests of a host application, one per line, become turns, and the events of
-//! those turns become lines again.
+//! The JSONL bridge: a host application sends requests, one per line; they become turns, and the
+//! events of those turns are written back as lines.
 //!
-//! - [`decode`]: one line → a [`Request`], or why it is none.
-//! - [`Event`]: everything a host can be told.
-//! - [`Encoder`]: the events of one turn → the events of one run. Pure; [`chunks`] cuts text.
-//! - [`Bridge`]: takes requests from [`stdio`](crate::stdio), keeps one run per session, follows the turns.
-//! - [`Turns`]: where the turns run; [`EngineTurns`] is this process.
+//! - [`decode`]: parses one line into a [`Request`], or says why it cannot.
+//! - [`Event`]: every event that the bridge writes.
+//! - [`RunEncoder`]: encodes the events of one turn as the events of one run. Pure; [`chunks`]
+//!   splits text.
+//! - [`Bridge`]: reads requests from [`stdio`](crate::stdio), keeps one run per session and follows
+//!   its turn.
+//! - [`TurnBackend`]: runs the turns; [`EngineTurns`] runs them in this process.
 //! - [`schema`]: requests and events as a JSON schema.
 
 mod active;
@@ -32,6 +34,6 @@ pub use schema::schema;
 pub use serve::{Bridge, Ending};
 pub use turns::{Batch, Begun, Events, Refused, Turns};
 
-/// What the names that hosts give to sessions begin with among the owner's names: the same session
-/// is `angelia run -s bridge:NAME`.
+/// The prefix of a host's session names among the owner's names: `angelia run -s bridge:NAME`
+/// continues the same session.
 pub const NAMES: &str = "bridge:";

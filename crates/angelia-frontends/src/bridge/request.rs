@@ -1,5 +1,5 @@
-//! One line of a host → a request. Whatever is wrong with a line, its `request_id` is told with the
-//! error if it can be found, so that the host knows what will not happen.
+//! Decodes one line of a host into a request. An error about a line names its `request_id` if one
+//! can be found, also in a broken line, so that the host knows which request failed.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
@@ -11,10 +11,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// Longer than any name that somebody gives to a conversation; it is kept with the session.
+/// The limit on a `session_id`, which is stored with the session.
 const LONGEST_NAME: usize = 512;
 
-/// What a host can ask for.
+/// A request of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Request {
@@ -38,10 +38,10 @@ pub enum Request {
 pub struct RunRequest {
     /// The host's name for this request; every event of the run carries it.
     pub request_id: Arc<str>,
-    /// The host's name for the conversation; a new name begins one.
+    /// The host's name for the conversation; a new name starts a new session.
     #[schemars(length(min = 1, max = 512))]
     pub session_id: Arc<str>,
-    /// What is asked.
+    /// The prompt.
     pub message: Arc<str>,
     /// The profile of a new session.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,19 +52,19 @@ pub struct RunRequest {
     /// The model of a new session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Arc<str>>,
-    /// Whether text also comes in pieces.
+    /// Whether text is also sent as deltas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assistant_delta: Option<bool>,
     /// Whether the agent's own stream is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub native_stream: Option<bool>,
-    /// Whether the pieces are the agent's own.
+    /// Whether the deltas are the agent's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub native_assistant_delta: Option<bool>,
-    /// Of all requests with one key, one is run; the others get its events.
+    /// Of all requests with the same key, one is run; the others get its events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<Arc<str>>,
-    /// Fields that mean nothing here.
+    /// The names of fields that the bridge does not know.
     #[serde(skip)]
     #[schemars(skip)]
     pub unknown: Vec<Box<str>>,
@@ -81,7 +81,7 @@ pub struct InterruptRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
     pub session_id: Arc<str>,
-    /// Why; told again in `interrupt_ack` and `final`.
+    /// The reason; repeated in `interrupt_ack` and `final`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
 }
@@ -97,16 +97,16 @@ pub struct ApproveRequest {
     #[serde(serialize_with = "verdict_word")]
     #[schemars(with = "VerdictWord")]
     pub verdict: Verdict,
-    /// Told to the agent with a refusal.
+    /// A reason for the agent, passed on with a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
-    /// To an agent's questions, by the text of each.
+    /// The answers to an agent's questions, by the text of each question.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(default)]
     pub answers: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// As the schema has it.
+/// A decision on an approval.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -126,14 +126,14 @@ fn verdict_word<S: serde::Serializer>(value: &Verdict, out: S) -> Result<S::Ok, 
     out.serialize_str(value.as_str())
 }
 
-/// What a program can tell errors apart by.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
     /// The line is not one JSON object.
     BadJson,
     InvalidUtf8,
-    /// The line is longer than any request may be.
+    /// The line is longer than the limit for a request.
     TooLong,
     /// Input ended in the middle of a line.
     IncompleteLine,
@@ -142,9 +142,9 @@ pub enum Code {
     BadField,
     /// The session has a run already.
     SessionBusy,
-    /// Another process has the session.
+    /// Another process holds the session.
     SessionHeld,
-    /// The session was begun with other settings, and keeps them.
+    /// The session was created with other settings, and keeps them.
     SessionDiffers,
     /// There is no run to interrupt.
     NotRunning,
@@ -152,7 +152,7 @@ pub enum Code {
     UnknownApproval,
     /// The idempotency key was used for something else.
     KeyReused,
-    /// As many runs as can be are under way.
+    /// The limit on concurrent runs is reached.
     TooManyRuns,
     /// With `--once`: the one request has been taken.
     OnlyOnce,
@@ -165,7 +165,7 @@ pub enum Code {
     Internal,
 }
 
-/// A line that is no request.
+/// Why a line is not a valid request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadRequest {
@@ -175,7 +175,7 @@ pub struct BadRequest {
     pub session_id: Option<Arc<str>>,
 }
 
-/// Reads one line.
+/// Decodes one line.
 pub fn decode(line: &[u8]) -> Result<Request, BadRequest> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
@@ -196,11 +196,11 @@ pub fn decode(line: &[u8]) -> Result<Request, BadRequest> {
     result.map_err(|wrong| fields.blame(wrong))
 }
 
-/// An error about a line that cannot be read; with what it tells of itself all the same.
+/// Returns an error about an unreadable line, with the ids that can still be found in it.
 pub(super) fn unreadable(line: &[u8], code: Code, message: impl Into<String>) -> BadRequest {
     let text = String::from_utf8_lossy(line);
     let mut fields = Fields::default();
-    // As far as it goes.
+    // Fields before the broken part are kept.
     let _broken = read(&text, &mut fields);
     let message = message.into();
     fields.blame(Wrong { code, message })
@@ -212,7 +212,7 @@ struct Wrong {
     message: String,
 }
 
-/// The fields of a line, as they came.
+/// The fields of a line as raw JSON.
 #[derive(Debug, Default)]
 struct Fields<'a> {
     known: BTreeMap<&'static str, &'a RawValue>,
@@ -237,7 +237,7 @@ const KNOWN: [&str; 15] = [
     "answers",
 ];
 
-/// Keeps what was read before whatever went wrong.
+/// Reads the fields of an object. After an error, `fields` holds those that came before it.
 fn read<'a>(text: &'a str, fields: &mut Fields<'a>) -> Result<(), serde_json::Error> {
     struct Reader<'r, 'a>(&'r mut Fields<'a>);
 
@@ -276,7 +276,7 @@ impl Fields<'_> {
         }
     }
 
-    /// A name as text, also where a number was given.
+    /// Returns an id as text, also where a number was given.
     fn lenient(&self, name: &str) -> Option<Arc<str>> {
         let raw = self.known.get(name)?.get();
         match serde_json::from_str::<String>(raw) {
@@ -286,7 +286,7 @@ impl Fields<'_> {
         }
     }
 
-    /// `null` is as good as nothing.
+    /// Returns the value of a field; `null` counts as absent.
     fn optional<T: DeserializeOwned>(
         &self,
         name: &'static str,
@@ -313,7 +313,7 @@ impl Fields<'_> {
         })
     }
 
-    /// The host's name for a conversation.
+    /// Returns the `session_id` if its length is valid.
     fn session(&self) -> Result<Arc<str>, Wrong> {
         let name = self.required("session_id")?;
         if name.is_empty() || name.len() > LONGEST_NAME {
@@ -351,7 +351,7 @@ fn request(fields: &Fields<'_>) -> Result<Request, Wrong> {
         _ => {
             return Err(Wrong {
                 code: Code::UnknownType,
-                message: "this `type` is not known; use run, ping, interrupt, approve or shutdown"
+                message: "this `type` is unknown; use run, ping, interrupt, approve or shutdown"
                     .to_owned(),
             });
         }

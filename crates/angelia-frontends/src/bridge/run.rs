@@ -1,4 +1,4 @@
-//! One run: its turn is begun and followed to its end, at the pace at which the host reads.
+//! Starts the turn of a run and follows it to its end, at the pace at which the host reads.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -13,7 +13,8 @@ use super::{
     serve::Inner,
 };
 
-/// What comes of a run within this time is told together with its beginning: the host wakes once.
+/// Events that come within this time are written together with `run_started`, so that the host
+/// wakes up once.
 const FIRST_WORDS: Duration = Duration::from_millis(2);
 
 impl Inner {
@@ -62,11 +63,13 @@ impl Inner {
             self.turns.interrupt(begun.turn).await;
         }
         let (request_id, turn) = (&*request.request_id, begun.turn);
-        tracing::info!(request_id, %turn, "a run has begun");
+        tracing::info!(request_id, %turn, "a run has started");
         let mut asked = Vec::new();
         let mut patience = Some(FIRST_WORDS);
         loop {
             let next = {
+                // The first events get a moment to join `run_started`; after that, pending lines
+                // are sent before waiting for the next events.
                 let mut next = pin!(begun.events.next());
                 let at_once = match patience.take() {
                     Some(patience) => timeout(patience, &mut next).await.ok(),
@@ -84,13 +87,14 @@ impl Inner {
                     for event in &*batch {
                         self.note_questions(event, &mut asked);
                         if let EventKind::Finished(_) = &event.kind {
+                            // Read as late as possible: the host may interrupt until the end.
                             encoder.interrupted(self.active().reason(session));
                         }
                         encoder.event(&event.kind);
                     }
                     end_of(&batch)
                 }
-                Ok(None) => Some(lost(&mut encoder, "the turn's events ended without its end")),
+                Ok(None) => Some(lost(&mut encoder, "the turn's events ended without an outcome")),
                 Err(refused) => Some(lost(&mut encoder, &refused.message)),
             };
             if let Some(outcome) = outcome {
@@ -113,7 +117,8 @@ impl Inner {
         }
     }
 
-    /// The rest of a run. The session is free before the host can know it, never after.
+    /// Sends the last lines of a run. The session is released before `final` is written: a host
+    /// that has read `final` must be able to start the next run at once.
     async fn say_end(&self, encoder: &mut Encoder, session: &str, part: Part) {
         let mut buffer = Vec::new();
         while encoder.write(&mut buffer) {
@@ -123,7 +128,7 @@ impl Inner {
         self.say(buffer).await;
     }
 
-    /// Keeps the list of what this host may decide.
+    /// Keeps the list of approvals that this host may decide.
     fn note_questions(self: &Arc<Self>, event: &TurnEvent, asked: &mut Vec<ApprovalId>) {
         match &event.kind {
             EventKind::Approval(approval) => {
@@ -152,13 +157,13 @@ impl Inner {
         }
     }
 
-    /// Nobody is there to decide.
+    /// Declines an approval that the host cannot answer any more.
     pub(super) fn decline(self: &Arc<Self>, approval: ApprovalId) {
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
             let decision = Decision::new(Verdict::Deny, "nobody");
             if let Err(error) = inner.turns.decide(approval, decision).await {
-                tracing::debug!(%approval, %error, "decided already");
+                tracing::debug!(%approval, %error, "cannot decline the approval");
             }
         });
     }
@@ -171,14 +176,14 @@ fn end_of(events: &[TurnEvent]) -> Option<Outcome> {
     }
 }
 
-/// A run whose events cannot be had any more still has an end.
+/// Ends a run whose events cannot be read any more: every run has a `final`.
 fn lost(encoder: &mut Encoder, message: &str) -> Outcome {
     let failure = Failure::new(FailureKind::Internal, message)
-        .with_hint("`angelia turns list` shows what became of it");
+        .with_hint("`angelia turns list` shows the state of the turn");
     let outcome = Outcome {
         status: Status::Failed(failure),
         text: "".into(),
-        reason: "its events were lost".into(),
+        reason: "the turn's events were lost".into(),
         usage: Usage::default(),
     };
     encoder.event(&EventKind::Finished(outcome.clone()));

@@ -1,13 +1,13 @@
-//! Requests and events as a JSON schema, from the types that read and write them.
+//! The JSON schema of requests and events, generated from the types that read and write them.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::{Event, Request};
 
-/// What one line may be, in either direction.
+/// Returns the schema of one line, in either direction.
 pub fn schema() -> Value {
-    // As they are written: what is left out when there is nothing to say need not be there.
+    // The serialized form: fields that are skipped when empty are not required.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut generator = settings.into_generator();
     let request = generator.subschema_for::<Request>();

@@ -1,5 +1,5 @@
-//! Takes the requests of a host, one after the other: what can be answered at once is, and runs go
-//! their own way.
+//! Handles the requests of a host one after the other. Short requests are answered at once; each
+//! run gets a task of its own.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::stdio::{Input, Line, Output};
 
-/// How long interrupted runs may take to end, and their ends to be taken by the host.
+/// How long interrupted runs may take to end and the host to read their last events.
 const WIND_DOWN: Duration = Duration::from_secs(30);
 
 /// How the one request of `--once` ended.
@@ -30,7 +30,7 @@ pub enum Ending {
     Done,
     Failed(FailureKind),
     Interrupted,
-    /// It was not run.
+    /// The request was not run.
     Refused,
 }
 
@@ -46,23 +46,23 @@ pub(super) struct Inner {
     output: Output,
     pub(super) tasks: Tasks,
     active: Mutex<Active>,
-    /// How the last run ended.
+    /// The outcome of the last run.
     ending: Mutex<Option<Ending>>,
-    /// A run has ended.
+    /// Cancelled when a run has ended; with `--once` this ends the bridge.
     ended: CancellationToken,
 }
 
-/// What follows from a line.
+/// What to do after a request was handled.
 enum Next {
-    /// Another one.
+    /// A run has started: read the next line.
     Go,
-    /// It has been answered, and nothing came of it that goes on.
+    /// The request has been answered and started nothing.
     Answered(Ending),
     Shutdown(Option<Arc<str>>),
 }
 
 impl Bridge {
-    /// `once`: one request is served.
+    /// With `once`, the bridge serves one request and ends.
     pub fn new(turns: Arc<dyn Turns>, defaults: Defaults, output: Output, once: bool) -> Self {
         let inner = Inner {
             turns,
@@ -76,9 +76,9 @@ impl Bridge {
         Self { inner: Arc::new(inner), once }
     }
 
-    /// Serves until the input ends, the host wants to end, nobody reads any more, or `stop`.
-    /// Whatever runs then is interrupted, and its end is told. Returns how the request of `--once`
-    /// ended.
+    /// Serves until the input ends, the host asks for shutdown, the output is closed, or `stop` is
+    /// cancelled. Active runs are then interrupted, and their `final` events are written. Returns
+    /// how the request of `--once` ended.
     pub async fn serve(self, input: Input, stop: &CancellationToken) -> Ending {
         let inner = &self.inner;
         let shutdown = self.take_lines(input, stop).await;
@@ -88,7 +88,7 @@ impl Bridge {
             self.inner.tasks.spawn(task);
         }
         if !inner.tasks.shutdown(WIND_DOWN).await {
-            tracing::warn!("some runs did not end in time");
+            tracing::warn!("some interrupted runs did not end in time");
         }
         if let Some(request_id) = shutdown {
             let request_id = request_id.as_deref();
@@ -98,7 +98,8 @@ impl Bridge {
         ending.unwrap_or(Ending::Done)
     }
 
-    /// `Some`: the host wants to end.
+    /// Reads and handles requests. Returns `Some` with the request id if the host asked for
+    /// shutdown.
     async fn take_lines(
         &self,
         mut input: Input,
@@ -119,7 +120,7 @@ impl Bridge {
                 if !(self.once && is_taken) {
                     return None;
                 }
-                // The one run goes on without anybody to ask.
+                // The one run continues, but the host cannot answer approvals any more.
                 is_open = false;
                 inner.nobody_decides();
                 continue;
@@ -165,7 +166,7 @@ impl Inner {
 
     async fn take_run(self: &Arc<Self>, request: RunRequest, only_answers: bool) -> Next {
         let admitted = if only_answers {
-            let message = "one request was taken already, and --once means one";
+            let message = "--once serves one request, and it has been taken already";
             Err(Refused::new(Code::OnlyOnce, message))
         } else {
             self.active().admit(&request)
@@ -183,7 +184,8 @@ impl Inner {
         }
     }
 
-    /// Acknowledged first: the end that it causes comes after.
+    /// Interrupts the run of a session. The acknowledgement is written before the turn is stopped,
+    /// so that it comes before the run's `final`.
     async fn interrupt(self: &Arc<Self>, request: &InterruptRequest) {
         let session_id = &*request.session_id;
         let stopped = self.active().interrupt(session_id, request.message.clone());
@@ -223,6 +225,7 @@ impl Inner {
             answers: answers.map(|(question, answer)| Answer { question, answer }).collect(),
             by: "owner".into(),
         };
+        // In a task of its own, so that a slow decision does not hold up the next request.
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
             let decided = inner.turns.decide(request.approval_id, decision).await;
@@ -253,11 +256,11 @@ impl Inner {
     pub(super) async fn reply(&self, event: &Event<'_>) {
         let mut line = Vec::new();
         event.write(&mut line);
-        // Nobody there to read is no failure; whoever waits for lines notices.
+        // A closed output is no failure here: `read_requests` notices it and ends the bridge.
         let _gone = self.output.answer(line).await;
     }
 
-    /// Lines of a run.
+    /// Sends encoded lines of a run to the host.
     pub(super) async fn say(&self, lines: Vec<u8>) {
         let _gone = self.output.send(lines).await;
     }
@@ -276,11 +279,11 @@ impl Inner {
     }
 }
 
-/// What a line asks for.
+/// Decodes a line into a request.
 fn request(line: &Line) -> Result<Request, BadRequest> {
     match line {
         Line::Whole(line) => decode(line),
-        // The last line may lack its end, but not half of itself.
+        // The last line may lack its line break; if it is no JSON either, it was cut off.
         Line::Partial(line) => decode(line).map_err(|bad| match bad.code {
             Code::BadJson | Code::InvalidUtf8 => {
                 let message = "input ended in the middle of a request";
@@ -297,7 +300,7 @@ fn request(line: &Line) -> Result<Request, BadRequest> {
 
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inner")
+        f.debug_struct("BridgeShared")
             .field("defaults", &self.defaults)
             .field("active", &self.active)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Where the turns of a bridge run: in this process, or in a daemon.
+//! Abstracts over the place where the turns of a bridge run: this process or a daemon.
 
 use std::{fmt, ops::Deref};
 
@@ -11,10 +11,10 @@ use angelia_core::{
 use super::{About, Ask, Code};
 
 pub trait Turns: Send + Sync + 'static {
-    /// Finds or makes the session of a run, and submits its turn.
+    /// Finds or creates the session of a run, and submits its turn.
     fn begin<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Result<Begun, Refused>>;
 
-    /// Asks a turn to stop. That it is over already is no failure.
+    /// Asks a turn to stop. A turn that has already ended is no failure.
     fn interrupt(&self, turn: TurnId) -> BoxFuture<'_, ()>;
 
     fn decide(
@@ -24,31 +24,31 @@ pub trait Turns: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<(), Refused>>;
 }
 
-/// A turn that was accepted.
+/// A turn that was accepted, and its events.
 pub struct Begun {
     pub turn: TurnId,
     pub about: About,
-    /// What the session keeps although the bridge's flags say something else.
+    /// A notice about a setting that the session keeps although the bridge's flags ask for another.
     pub keeps: Option<String>,
     pub events: Box<dyn Events>,
 }
 
 impl fmt::Debug for Begun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Begun")
+        f.debug_struct("AcceptedTurn")
             .field("turn", &self.turn)
             .field("about", &self.about)
             .finish_non_exhaustive()
     }
 }
 
-/// The events of a turn from its first one.
+/// The events of a turn, from the first one.
 pub trait Events: Send {
-    /// As many as have come; `None` after the last.
+    /// Waits for events and returns all that have come; `None` after the last.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Batch>, Refused>>;
 }
 
-/// Events in order, wherever they came from.
+/// Consecutive events, from the engine of this process or from a daemon.
 #[derive(Debug)]
 pub enum Batch {
     Here(EventBatch),
@@ -66,7 +66,7 @@ impl Deref for Batch {
     }
 }
 
-/// Why something was not done.
+/// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {

@@ -1,4 +1,4 @@
-//! For the owner: how the bus is, and what became of messages that could not be delivered.
+//! Administrative frames for the owner: the status of the bus, and its dead letters.
 
 use angelia_core::ports::bus::Position;
 use serde_json::{json, value::RawValue};
@@ -8,7 +8,7 @@ use super::{
     request::{Fields, number},
 };
 
-/// Letters in one answer, and their bytes.
+/// The limits on the dead letters in one answer: their number and their bytes.
 const LETTERS: usize = 100;
 const LETTER_BYTES: usize = 4 * 1024 * 1024;
 

@@ -1,5 +1,6 @@
-//! One client. A single task reads, writes and waits; what the client does not take is held back
-//! for it alone, and while it does not read what it is told, it is not listened to either.
+//! The connection of one client. A single task reads, writes and waits. A slow client delays only
+//! itself: while its output buffer is full, nothing is taken from its inbox and nothing is read
+//! from its socket.
 
 mod answers;
 mod speech;
@@ -22,16 +23,16 @@ use tokio::{
 
 use super::{Door, MAX_FRAME, handing::Handing, reply};
 
-/// More than this waiting to go out: nothing is added until it has.
+/// When this much output is waiting, nothing is added to it until some of it is written.
 const OUT_FULL: usize = 1024 * 1024;
 
-/// Batches whose receipts have not come.
+/// The limit on published batches whose receipts have not come.
 const UNANSWERED: usize = 64;
 
-/// Somebody who has not registered may be silent this long.
+/// How long a client that has not registered may be silent.
 const STRANGER: Duration = Duration::from_mins(10);
 
-/// Notices of delivery that may wait.
+/// How many `delivered` notices may wait for the connection.
 const NOTICES: usize = 256;
 
 pub(super) struct Connection {
@@ -39,11 +40,12 @@ pub(super) struct Connection {
     stream: UnixStream,
     frames: Frames,
     out: Vec<u8>,
-    /// Of `out`, what has been written.
+    /// How many bytes of `out` have been written.
     written: usize,
-    /// Written to the stream before `out`.
+    /// How many bytes have been written to the stream since it was opened.
     sent: u64,
-    /// Wants to know what becomes of its messages.
+    /// The client has set `ack`: it acknowledges messages, and gets `accepted`, `delivered` and
+    /// `rejected` for its own.
     asks: bool,
     name: Option<EndpointName>,
     inbox: Option<Box<dyn Inbox>>,
@@ -51,7 +53,7 @@ pub(super) struct Connection {
     publishing: Option<BoxFuture<'static, Published>>,
     unanswered: VecDeque<Unanswered>,
     watch: Option<(Watch, mpsc::Receiver<Vec<MessageId>>)>,
-    /// The last thing that happened was that it said something.
+    /// The last event was input from the client. Reading and delivering then take turns.
     has_read: bool,
     last_heard: Instant,
     timer: Pin<Box<Sleep>>,
@@ -59,7 +61,7 @@ pub(super) struct Connection {
 }
 
 struct Unanswered {
-    /// `None`: not even queued yet.
+    /// `None`: the batch is not queued yet.
     published: Option<Published>,
     ids: Vec<MessageId>,
 }
@@ -67,18 +69,19 @@ struct Unanswered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// Somebody else has its name. It never asked to be told, so it finds out when it writes.
+    /// Another client has taken the endpoint's name. A client without `ack` has no frame for this:
+    /// its connection is closed when it writes.
     Displaced,
-    /// Will say no more; may still hear answers.
+    /// The client has closed its sending side; it may still read answers.
     Ending,
 }
 
-/// Why a connection is over.
+/// Why a connection has ended.
 #[derive(Debug)]
 enum Over {
-    /// In order, or because of what the client said.
+    /// Closed in order, or by us because of what the client sent.
     Closed,
-    /// It left without reading everything.
+    /// The client disconnected without reading everything.
     Lost,
 }
 
@@ -134,9 +137,9 @@ impl Connection {
             let _last_words = self.flush();
             self.leave();
         }
-        // Given back: what was not acknowledged, or not surely read.
+        // Dropping the inbox returns messages that were not acknowledged, or not certainly read.
         drop(self.inbox.take());
-        // What it said counts, also when it did not wait for an answer.
+        // A message counts as sent even if its client did not wait for the answer.
         if let Some(publishing) = self.publishing.take() {
             publishing.await;
         }
@@ -148,6 +151,8 @@ impl Connection {
 
     async fn wait(&mut self) -> Happened {
         let is_full = self.out.len() - self.written >= OUT_FULL;
+        // A client that does not read its output, or does not wait for its receipts, is not read
+        // from.
         let may_read = self.state != State::Ending
             && self.publishing.is_none()
             && self.unanswered.len() < UNANSWERED
@@ -162,7 +167,8 @@ impl Connection {
             receipts = next_receipts(&mut self.unanswered) => Happened::Answered(receipts),
             published = maybe(self.publishing.as_mut()) => Happened::Published(published),
             ids = next_notice(self.watch.as_mut()) => Happened::Delivered(ids),
-            // In turns, so that who says much still hears, and who hears much is still heard.
+            // Reading and delivering alternate, so that neither a busy sender nor a busy receiver
+            // starves the other direction: the branch that was not served last comes first.
             _ = self.stream.readable(), if may_read && !self.has_read => Happened::Readable,
             taken = next_taken(self.inbox.as_mut(), limit), if may_take => Happened::Taken(taken),
             _ = self.stream.readable(), if may_read && self.has_read => Happened::Readable,
@@ -177,6 +183,7 @@ impl Connection {
             Happened::Writable => {}
             Happened::Published(published) => {
                 self.publishing = None;
+                // Only one batch is published at a time, so this is the last one.
                 if let Some(unanswered) = self.unanswered.back_mut() {
                     unanswered.published = Some(published);
                 }
@@ -192,7 +199,7 @@ impl Connection {
                 self.state = State::Displaced;
             }
             Happened::Taken(Err(InboxError::Bus(error))) => {
-                tracing::warn!(%error, "an endpoint is left without its messages");
+                tracing::warn!(%error, "cannot take messages for an endpoint; closing it");
                 return Err(Over::Closed);
             }
             Happened::Delivered(ids) => {
@@ -206,7 +213,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes what it can without waiting.
+    /// Writes as much output as possible without waiting.
     fn flush(&mut self) -> Result<(), Over> {
         while self.written < self.out.len() {
             match self.stream.try_write(&self.out[self.written..]) {
@@ -232,7 +239,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Follows what a receiver that does not acknowledge has surely read.
+    /// Acknowledges messages that a receiver without `ack` has certainly read.
     fn settle(&mut self) {
         let Some(inbox) = &mut self.inbox else {
             return;
@@ -264,7 +271,7 @@ impl Connection {
         if now >= end {
             tracing::info!(
                 endpoint = self.name.as_ref().map(EndpointName::as_str),
-                "an endpoint has been silent for too long and is removed"
+                "an endpoint was silent for too long and is removed"
             );
             return Err(Over::Closed);
         }
@@ -275,7 +282,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The client has closed its side.
+    /// Gives up the inbox when the connection ends in order: a receiver without `ack` counts as
+    /// having read everything that was written to it.
     fn leave(&mut self) {
         if let Some(mut inbox) = self.inbox.take() {
             inbox.ack(&self.handing.all_written());
@@ -290,7 +298,8 @@ async fn maybe<T>(future: Option<&mut BoxFuture<'static, T>>) -> T {
     }
 }
 
-/// Receipts come in the order of the batches; the last batch may not be queued yet.
+/// Waits for the receipts of the oldest batch. They come in the order of the batches; the last
+/// batch may not be queued yet.
 async fn next_receipts(unanswered: &mut VecDeque<Unanswered>) -> Receipts {
     let first = unanswered.front_mut();
     match first.and_then(|first| first.published.as_mut()) {

@@ -1,5 +1,5 @@
-//! From what a sender wrote to what its receiver gets: the same object, with `id` and `ts` added
-//! if they are missing, a `from` that is true, and no secret in it.
+//! Turns a sender's frame into the envelope that its receiver gets: the same object, with `id` and
+//! `ts` added if they are missing, a truthful `from`, and no token in it.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -14,26 +14,26 @@ use uuid::Uuid;
 
 use super::request::{Fields, Malformed, text};
 
-/// Who sends.
+/// The sender of a message.
 #[derive(Clone, Debug)]
 pub enum Sender {
     Registered(EndpointName),
-    /// `true`: it has shown the token of the name it claims.
+    /// `true`: the sender has sent the token of the name it claims.
     Unregistered(bool),
 }
 
-/// A frame of the kind `message`, understood.
+/// A decoded `message` frame.
 #[derive(Debug)]
 pub enum Letter {
     Message(Message),
-    /// To a name that is none. The id and what is wrong.
+    /// The receiver's name is not a valid endpoint name.
     BadName {
         id: Arc<str>,
         why: String,
     },
 }
 
-/// Reads a `message` frame.
+/// Decodes a `message` frame and builds its envelope.
 pub fn letter(
     frame: &str,
     fields: &Fields<'_>,
@@ -74,7 +74,8 @@ pub fn letter(
         }
         Sender::Unregistered(verified) => (claimed.map(Into::into), *verified),
     };
-    // What only we may say, and what only we may know.
+    // `verified` and `redelivered` are ours to say, and a token is a secret: a sender's own values
+    // are corrected.
     if let Some(said) = fields.verified {
         edits.correct("verified", said, if verified { "true" } else { "false" });
     }
@@ -91,12 +92,14 @@ fn scalar(value: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, Malformed> {
     value.map_or(Ok(None), text)
 }
 
-/// Adds `"verified": false` and `"redelivered": true` for receivers that ask.
+/// Writes an envelope with `"verified": false` and `"redelivered": true` where they apply, for
+/// receivers that registered with `ack`.
 pub fn annotated(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again: bool) {
     if verified && !again {
         return out.extend_from_slice(envelope);
     }
-    // A sender may have said the same words; then they are spelled as they are here.
+    // The sender may have used the same keys. They are then spelled as here, because
+    // `FrameEdits::correct` removed escapes, so a byte search finds them.
     let says = |key: &[u8]| envelope.windows(key.len()).any(|part| part == key);
     if says(VERIFIED.as_bytes()) || says(REDELIVERED.as_bytes()) {
         return annotated_again(out, envelope, verified, again);
@@ -115,12 +118,13 @@ pub fn annotated(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again: bool
 const VERIFIED: &str = r#""verified""#;
 const REDELIVERED: &str = r#""redelivered""#;
 
-/// The words are somewhere in it, perhaps only in its body.
+/// Writes the annotations into an envelope that contains these keys already, perhaps only in its
+/// body.
 fn annotated_again(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again: bool) {
     let frame = std::str::from_utf8(envelope).ok();
     let read = frame.and_then(|frame| Some((frame, Fields::read(frame).ok()?)));
     let Some((frame, fields)) = read else {
-        // It was read before it was accepted.
+        // Cannot happen: the envelope was parsed before it was accepted.
         return out.extend_from_slice(envelope);
     };
     let mut edits = Edits::new(frame);
@@ -137,13 +141,13 @@ pub(super) fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// As Python writes the time: seconds with a fraction.
+/// Formats a time as Python's `time.time()` prints it: seconds with a fraction.
 fn seconds(now: Timestamp) -> String {
     let micros = now.as_microsecond();
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// Changes to an object that leave everything else as it was written.
+/// Edits of a JSON object that leave all other bytes as they were written.
 struct Edits<'a> {
     frame: &'a str,
     replaced: Vec<(Range<usize>, String)>,
@@ -158,7 +162,7 @@ impl<'a> Edits<'a> {
     fn set(&mut self, key: &'static str, old: Option<&RawValue>, value: String) {
         match old {
             Some(old) => {
-                // The value is a part of the frame, so this is where it stands.
+                // `old` borrows from the frame, so the address gives its offset.
                 let start = old.get().as_ptr().addr() - self.frame.as_ptr().addr();
                 self.replaced.push((start..start + old.get().len(), value));
             }
@@ -166,14 +170,16 @@ impl<'a> Edits<'a> {
         }
     }
 
-    /// The value of a key, and the key without escapes, so that it can be found as it is.
+    /// Sets the value of an existing key, and spells the key without escapes, so that a byte search
+    /// finds it.
     fn correct(&mut self, key: &'static str, old: &RawValue, value: &str) {
         if old.get() != value {
             self.set(key, Some(old), value.to_owned());
         }
         let start = old.get().as_ptr().addr() - self.frame.as_ptr().addr();
         let before = &self.frame[..start];
-        // The key's own quotes are the last two: none can stand inside of it.
+        // The last two quotes before the value enclose the key: a quote inside a key is escaped,
+        // and these keys contain none.
         let mut quotes = before.rmatch_indices('"').map(|(place, _)| place);
         if let (Some(end), Some(begin)) = (quotes.next(), quotes.next())
             && &before[begin + 1..end] != key

@@ -1,21 +1,22 @@
-//! What a receiver has been given and is not yet done with.
+//! Messages that were sent to a receiver and are not settled yet.
 //!
-//! A receiver that asks acknowledges each message. One that does not is taken to have a message
-//! when its socket has been read: the system holds at most [`BUFFER`] bytes between us, so all
-//! before them have been read, and what a receiver leaves unread when it closes is reported to us
-//! as a reset. Between "written" and "surely read" lies a short time, [`DoorLimits::settle`].
+//! A receiver that registered with `ack` acknowledges each message. A silent one counts as having a
+//! message once it has read its socket. The system buffers at most [`SOCKET_BUFFER_BYTES`] between
+//! us, so everything before them has been read, and data left unread when the receiver closes is
+//! reported to us as a reset. A written message also counts as read after a short time,
+//! [`ListenerLimits::settle_delay`].
 //!
-//! [`DoorLimits::settle`]: super::DoorLimits::settle
+//! [`ListenerLimits::settle_delay`]: super::ListenerLimits::settle_delay
 
 use std::collections::VecDeque;
 
 use angelia_core::{model::MessageId, ports::bus::Position};
 use tokio::time::{Duration, Instant};
 
-/// What a Unix socket holds at most by default, and a little more.
+/// The default limit of a Unix socket's buffer, and a little more.
 const BUFFER: u64 = 256 * 1024;
 
-/// Messages out at a time.
+/// The limit on unsettled messages per receiver.
 const WINDOW: usize = 4096;
 
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(super) enum Handing {
 
 #[derive(Debug, Default)]
 pub(super) struct Settling {
-    /// In the order they go out; the second is where the message ends in the stream.
+    /// Messages in the output buffer, in order, with the stream offset at which each one ends.
     put: VecDeque<(Position, u64)>,
     written: VecDeque<(Position, u64, Instant)>,
     sent: u64,
@@ -37,7 +38,7 @@ impl Handing {
         if asks { Self::Asking(VecDeque::new()) } else { Self::Silent(Settling::default()) }
     }
 
-    /// How many more may be taken.
+    /// Returns how many more messages may be sent.
     pub(super) fn room(&self) -> usize {
         let out = match self {
             Self::Asking(flying) => flying.len(),
@@ -46,7 +47,7 @@ impl Handing {
         WINDOW.saturating_sub(out)
     }
 
-    /// A message is in the buffer that goes out; `end` is where it ends in the stream.
+    /// Adds a message that is in the output buffer; `end` is the stream offset at which it ends.
     pub(super) fn put(&mut self, id: MessageId, position: Position, end: u64) {
         match self {
             Self::Asking(flying) => flying.push_back((id, position)),
@@ -54,17 +55,18 @@ impl Handing {
         }
     }
 
-    /// The receiver says that it has a message.
+    /// Removes a message that the receiver has acknowledged or refused, and returns its position.
     pub(super) fn acknowledged(&mut self, id: &str) -> Option<Position> {
         let Self::Asking(flying) = self else {
             return None;
         };
-        // Nearly always the oldest.
+        // Nearly always the oldest, so a linear search is cheap.
         let found = flying.iter().position(|(flying, _)| &**flying == id)?;
         flying.remove(found).map(|(_, position)| position)
     }
 
-    /// So much of the stream has been written. Returns what a silent receiver has been handed.
+    /// Notes that `sent` bytes of the stream have been written. Returns the messages that were
+    /// thereby written completely to a silent receiver.
     pub(super) fn written(&mut self, sent: u64, now: Instant) -> Vec<Position> {
         let Self::Silent(settling) = self else {
             return Vec::new();
@@ -78,7 +80,7 @@ impl Handing {
         handed
     }
 
-    /// What a silent receiver has surely read by now.
+    /// Removes and returns the messages that a silent receiver has certainly read by now.
     pub(super) fn settled(&mut self, now: Instant, settle: Duration) -> Vec<Position> {
         let Self::Silent(settling) = self else {
             return Vec::new();
@@ -94,7 +96,7 @@ impl Handing {
         settled
     }
 
-    /// The receiver has closed in order: it has read everything that was written.
+    /// Removes and returns all written messages: a receiver that closed in order has read them.
     pub(super) fn all_written(&mut self) -> Vec<Position> {
         let Self::Silent(settling) = self else {
             return Vec::new();
@@ -102,7 +104,7 @@ impl Handing {
         settling.written.drain(..).map(|(position, ..)| position).collect()
     }
 
-    /// When to look again.
+    /// Returns when the next written message settles.
     pub(super) fn next_settled(&self, settle: Duration) -> Option<Instant> {
         match self {
             Self::Asking(_) => None,

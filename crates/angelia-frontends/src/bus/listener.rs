@@ -1,6 +1,6 @@
-//! The socket in the file system. It is ours as long as its name leads to it: if somebody removes
-//! the name, it is bound again; if a living daemon has taken the name, it is left alone until that
-//! one is gone.
+//! The bus socket in the file system. We own it as long as its path leads to our file. If the path
+//! is removed, the socket is bound again; if another running daemon has taken the path, it is left
+//! alone until that daemon stops.
 
 use std::{
     fs, io,
@@ -19,33 +19,33 @@ use tokio::{
 use super::{Door, connection::Connection};
 use crate::socket::Peer;
 
-/// Who comes beyond that waits to be accepted.
+/// The limit on open connections; further clients wait to be accepted.
 const CONNECTIONS: usize = 20_000;
 
-/// After a refused `accept`, which is nearly always a lack of file descriptors.
+/// The pause after a failed `accept`, which nearly always means a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often it is seen to that the name leads to us.
+/// How often to check that the path still leads to our socket.
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    #[error("{} is the socket of a daemon that is running", .0.display())]
+    #[error("{} is in use by a running daemon", .0.display())]
     Taken(PathBuf),
     #[error("cannot listen on {}: {source}", .path.display())]
     Failed { path: PathBuf, source: io::Error },
 }
 
-/// A bound socket.
+/// A bound socket; dropping it removes its path.
 #[derive(Debug)]
 pub struct Bound {
     listener: UnixListener,
     path: PathBuf,
-    /// The file, to tell ours from another's of the same name.
+    /// Device and inode, to tell our file from another one at the same path.
     file: (u64, u64),
 }
 
-/// Binds, unless somebody answers there already.
+/// Binds the socket, unless a running process listens there already.
 pub async fn bind(path: &Path) -> Result<Bound, BindError> {
     if is_answered(path).await {
         return Err(BindError::Taken(path.to_path_buf()));
@@ -53,19 +53,20 @@ pub async fn bind(path: &Path) -> Result<Bound, BindError> {
     bind_new(path).map_err(|source| BindError::Failed { path: path.to_path_buf(), source })
 }
 
-/// Does a living process listen there?
+/// Returns whether a running process listens at the path.
 pub async fn is_answered(path: &Path) -> bool {
     let connected = timeout(Duration::from_secs(5), UnixStream::connect(path)).await;
-    // One that is too busy to be connected to is alive.
+    // A timeout counts as an answer: a process too busy to accept is running.
     !matches!(connected, Ok(Err(_)))
 }
 
-/// The name appears at once with its mode, in place of whatever was there.
+/// Binds under a temporary name and renames: the path appears with its final mode, atomically, in
+/// place of any file that was there.
 fn bind_new(path: &Path) -> io::Result<Bound> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made?;
-    // Not longer than the name itself: what a socket can be called is short.
+    // No longer than the final name, because the path of a socket is limited to about 100 bytes.
     let new = folder.join(format!(".bus{}", std::process::id()));
     let _leftover = fs::remove_file(&new);
     let listener = UnixListener::bind(&new)?;
@@ -102,7 +103,7 @@ impl Drop for Bound {
     }
 }
 
-/// Serves until the door's tasks stop. Returns at once.
+/// Serves in the background until the tasks of `context` stop.
 pub fn serve(bound: Bound, door: Door) {
     let tasks = door.tasks.clone();
     tasks.spawn_until_stopped(run(bound, door));
@@ -125,41 +126,41 @@ async fn run(mut bound: Bound, door: Door) {
     }
 }
 
-/// Returns whether somebody else has the name.
+/// Binds the path again. Returns whether another daemon has taken it.
 async fn rebind(bound: &mut Bound, was_displaced: bool) -> bool {
     let path = bound.path.clone();
     match bind(&path).await {
         Ok(new) => {
-            tracing::warn!("{} was removed; it is there again", path.display());
-            // The old one has no name any more; whoever is connected stays so.
+            tracing::warn!("{} was removed and has been bound again", path.display());
+            // The old socket has no path any more; its connections stay open.
             *bound = new;
             false
         }
         Err(BindError::Taken(_)) => {
             if !was_displaced {
                 tracing::error!(
-                    "another daemon has taken {}; new clients go there until it stops",
+                    "another daemon has taken {}; new clients reach that one until it stops",
                     path.display()
                 );
             }
             true
         }
         Err(error) => {
-            tracing::error!(%error, "the bus cannot be reached");
+            tracing::error!(%error, "cannot bind the bus socket again");
             was_displaced
         }
     }
 }
 
 async fn accept(listener: &UnixListener, places: &Arc<Semaphore>, door: &Door) {
-    // Never closed, so it always comes.
+    // The semaphore is never closed, so this does not fail.
     let Ok(place) = Arc::clone(places).acquire_owned().await else {
         return;
     };
     let stream = match listener.accept().await {
         Ok((stream, _)) => stream,
         Err(error) => {
-            tracing::warn!(%error, "a connection could not be accepted");
+            tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(PAUSE).await;
             return;
         }
@@ -167,11 +168,11 @@ async fn accept(listener: &UnixListener, places: &Arc<Semaphore>, door: &Door) {
     match Peer::of(&stream) {
         Ok(peer) if peer.is_owner() => {}
         Ok(_) => {
-            tracing::warn!("a connection of another user was refused");
+            tracing::warn!("refused a connection from another user");
             return;
         }
         Err(error) => {
-            tracing::debug!(%error, "a connection was gone before it was served");
+            tracing::debug!(%error, "a client disconnected before it was served");
             return;
         }
     }

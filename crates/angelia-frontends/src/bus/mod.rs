@@ -1,10 +1,11 @@
-//! The bus's socket. Clients of hermes-bus 0.7.0 find what they know; clients that ask get more:
+//! The bus socket. It speaks the protocol of hermes-bus 0.7.0. Clients that set `ack` get more:
 //! `accepted` when a message is synced, `delivered` when its receiver has it, `rejected` with a
-//! reason, and messages that come again until they are acknowledged. `docs/bus.md` has the frames.
+//! reason, and redelivery until a message is acknowledged. `docs/bus.md` describes the frames.
 //!
 //! - `request`, `envelope`, `reply`: the frames; pure.
-//! - `connection`: one client; nothing it does or fails to do delays another.
-//! - [`listener`]: the socket in the file system, bound again if somebody removes it.
+//! - `connection`: one client; it cannot delay another one.
+//! - `in_flight`: messages sent to a client and not settled yet.
+//! - [`listener`]: the socket in the file system, bound again if its path is removed.
 
 mod admin;
 mod connection;
@@ -23,30 +24,30 @@ use angelia_core::{
 };
 use tokio::sync::broadcast;
 
-/// What every connection needs.
+/// The shared parts that every connection needs.
 #[derive(Clone)]
 pub struct Door {
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
     pub tasks: Tasks,
-    /// Hears every message that comes in, also those that are refused.
+    /// Gets every message that clients send, also those that are refused.
     pub heard: broadcast::Sender<Message>,
     pub limits: DoorLimits,
-    /// For `status`.
+    /// Shown by `status`.
     pub version: Arc<str>,
 }
 
 impl std::fmt::Debug for Door {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").finish_non_exhaustive()
+        f.debug_struct("ListenerContext").finish_non_exhaustive()
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct DoorLimits {
-    /// An endpoint that has said nothing for this long is gone.
+    /// An endpoint that has sent nothing for this long is removed.
     pub silence: Duration,
-    /// A receiver that does not acknowledge has a message for good this long after it was written.
+    /// A message to a receiver without `ack` counts as read this long after it was written.
     pub settle: Duration,
 }
 
@@ -56,5 +57,5 @@ impl Default for DoorLimits {
     }
 }
 
-/// The largest frame, as in hermes-bus.
+/// The limit on the bytes of a frame, as in hermes-bus.
 pub const MAX_FRAME: usize = 10 * 1024 * 1024;

@@ -1,5 +1,5 @@
-//! What clients hear, with the blanks that Python's `json.dumps` writes: old clients get the same
-//! bytes as ever.
+//! Writes the frames for clients, with the spaces that Python's `json.dumps` writes: clients of
+//! hermes-bus get the same bytes as before.
 
 use std::fmt::Display;
 
@@ -16,7 +16,7 @@ pub(super) fn put(out: &mut Vec<u8>, json: &str) {
     frame::put(out, json.as_bytes());
 }
 
-/// `endpoint` is JSON, as the client wrote it.
+/// Writes `registered`. `endpoint` is JSON.
 pub(super) fn registered(out: &mut Vec<u8>, endpoint: &str, session: Uuid) {
     let reply =
         format!(r#"{{"type": "registered", "endpoint": {endpoint}, "session_id": "{session}"}}"#);
@@ -36,7 +36,7 @@ pub(super) fn endpoints(out: &mut Vec<u8>, listening: &[(EndpointName, Uuid)]) {
     put(out, &format!(r#"{{"type": "endpoints_list", "endpoints": {{{listed}}}}}"#));
 }
 
-/// The one error that clients of hermes-bus know.
+/// Writes `error`, the only error frame that clients of hermes-bus know.
 pub(super) fn error(out: &mut Vec<u8>, code: &str, detail: impl Display, id: Option<&str>) {
     let detail = json(&detail.to_string());
     let id = id.map_or(String::new(), |id| format!(r#", "id": {}"#, json(id)));
@@ -67,7 +67,7 @@ pub(super) fn delivered(out: &mut Vec<u8>, id: &str) {
     });
 }
 
-/// An id is nearly always plain, and there are many of them.
+/// Writes a JSON string. Ids are many and nearly always plain, so this avoids serializing them.
 fn put_text(out: &mut Vec<u8>, text: &str) {
     let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
     if text.bytes().all(is_plain) {
@@ -93,7 +93,7 @@ pub(super) fn displaced(out: &mut Vec<u8>, name: &EndpointName) {
     put(out, &format!(r#"{{"type": "displaced", "endpoint": {name}}}"#));
 }
 
-/// The word for a refusal.
+/// Returns the `reason` of a refusal.
 pub(super) fn reason(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Full { .. } => "full",

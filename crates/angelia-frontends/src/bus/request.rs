@@ -1,13 +1,13 @@
-//! What clients say: one JSON object per frame, of which only the known fields are looked at.
-//! Pure, like [`envelope`](super::envelope). Both ends of a connection read with it.
+//! Decodes the frames of clients: one JSON object per frame, of which only the known fields are
+//! read. Pure, like [`envelope`](super::envelope). Both ends of a connection use it.
 
 use std::{borrow::Cow, fmt};
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The known fields of a frame, as they were written. A field that is there twice is refused:
-/// two readers might not agree on which one counts.
+/// The known fields of a frame as raw JSON. A frame with a repeated field is malformed, because two
+/// readers might not agree on which value counts.
 #[derive(Debug, Default)]
 pub struct Fields<'a> {
     pub kind: Option<&'a RawValue>,
@@ -28,25 +28,25 @@ pub struct Fields<'a> {
     pub limit: Option<&'a RawValue>,
 }
 
-/// What a frame is about.
+/// The `type` of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Register,
     Ping,
     ListEndpoints,
     Message,
-    /// From here on only for clients that ask.
+    /// This and the following ones are not part of hermes-bus.
     Ack,
     Refuse,
     Status,
     DeadLetters,
     Resend,
     Discard,
-    /// Ignored, as ever.
+    /// Ignored, as in hermes-bus.
     Unknown,
 }
 
-/// A frame that is not one. Its connection is closed, as clients of hermes-bus expect.
+/// The frame is malformed. The connection of a client without `ack` is closed, as in hermes-bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -105,7 +105,7 @@ pub(super) fn number(value: Option<&RawValue>) -> Option<u64> {
     value?.get().parse().ok()
 }
 
-/// A scalar as text; `None` for null. Lists and objects are malformed.
+/// Returns a scalar as text, `None` for null. Lists and objects are malformed.
 pub fn text(value: &RawValue) -> Result<Option<Cow<'_, str>>, Malformed> {
     let json = value.get();
     match json.as_bytes().first() {
@@ -142,7 +142,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
         let mut fields = Fields::default();
         while let Some(Key(key)) = map.next_key()? {
             match fields.slot(&key) {
-                Some(Some(_)) => return Err(A::Error::custom("a field is there twice")),
+                Some(Some(_)) => return Err(A::Error::custom("a field is repeated")),
                 Some(slot) => *slot = Some(map.next_value()?),
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -153,7 +153,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     }
 }
 
-/// Borrowed unless it has escapes in it.
+/// An object key, borrowed unless it contains escapes.
 struct Key<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {

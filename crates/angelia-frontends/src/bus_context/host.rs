@@ -1,5 +1,5 @@
-//! Receives for an endpoint: every message meets the rules, and is acknowledged when what they ask
-//! for is done. A message that breaks something breaks only itself.
+//! Receives the messages of an endpoint. Each message goes through the rules and is acknowledged
+//! when their actions are done. A message whose handling panics is refused and affects no other.
 
 use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
@@ -25,7 +25,7 @@ use crate::{
     chat::{Courier, CourierError},
 };
 
-/// Messages taken at once.
+/// The limit on messages taken from the inbox at once.
 const BATCH: usize = 32;
 
 pub struct HostParts {
@@ -36,11 +36,11 @@ pub struct HostParts {
     pub reactor: Reactor,
     pub pace: Pace,
     pub tasks: Tasks,
-    /// Where a profile works that does not say so itself.
+    /// The working directory for profiles that do not set one.
     pub caller_cwd: Option<PathBuf>,
 }
 
-/// What hosts endpoints; cheap to clone.
+/// Hosts endpoints; cheap to clone.
 #[derive(Clone)]
 pub struct Host {
     reactor: Reactor,
@@ -74,11 +74,12 @@ impl Host {
         }
     }
 
-    /// Handles what comes in until the name is lost or the bus is closed.
+    /// Handles the messages of an inbox until its name is lost or the bus is closed.
     pub async fn serve(&self, inbox: &mut dyn Inbox) -> InboxError {
         let (settled, mut results) = mpsc::channel(BATCH);
         loop {
             let deliveries = tokio::select! {
+                // Outcomes first, so that a busy inbox does not delay acknowledgements.
                 biased;
                 Some(result) = results.recv() => {
                     settle(inbox, result);
@@ -94,7 +95,8 @@ impl Host {
                 let handling =
                     AssertUnwindSafe(self.handle(inbox.endpoint().clone(), delivery, &settled));
                 let mut handling = std::pin::pin!(handling.catch_unwind());
-                // A full lane must not keep the results of others waiting.
+                // Handling waits while its lane is full; outcomes of other messages must be applied
+                // meanwhile, or the lanes could not make progress.
                 let handled = loop {
                     tokio::select! {
                         biased;
@@ -105,13 +107,14 @@ impl Host {
                 match handled {
                     Ok(true) => inbox.ack(&[position]),
                     Ok(false) => {}
-                    Err(_panic) => inbox.refuse(position, "it could not be handled"),
+                    Err(_panic) => inbox.refuse(position, "the handling of the message panicked"),
                 }
             }
         }
     }
 
-    /// Whether the message is done with; if not, its lane says so later.
+    /// Handles one message. Returns `true` if it can be acknowledged now; otherwise its lane
+    /// reports the outcome later.
     async fn handle(
         &self,
         endpoint: angelia_core::model::EndpointName,
@@ -142,14 +145,14 @@ impl Host {
         false
     }
 
-    /// A line for a channel is written down and sent in its own time; where that cannot be, it is
-    /// shown here.
+    /// Queues a line for a channel. A line that cannot be delivered is shown on the console
+    /// instead.
     async fn to_channel(&self, channel: &str, line: &str, left: &Left) {
         let id = format!("print-{}", left.seen.id);
         let screen = Arc::clone(&self.reactor.screen);
         let shown = line.to_owned();
         let show_here = move |error: CourierError| {
-            screen.remark(&format!("a line for a channel is shown here: {error}"));
+            screen.remark(&format!("cannot deliver a line to its channel: {error}"));
             screen.show(&shown);
         };
         match self.courier.send(&id, channel, line).await {
@@ -173,12 +176,12 @@ fn settle(inbox: &mut dyn Inbox, result: Settled) {
 
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host").field("reactor", &self.reactor).finish_non_exhaustive()
+        f.debug_struct("EndpointHost").field("rule_runner", &self.reactor).finish_non_exhaustive()
     }
 }
 
 impl std::fmt::Debug for HostParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HostParts").field("engine", &self.engine).finish_non_exhaustive()
+        f.debug_struct("EndpointHostParts").field("engine", &self.engine).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
-//! A lane: messages of one endpoint whose replies have one destination. They begin turns at most
-//! once in an interval; what comes meanwhile is merged, in order, and never with another lane's.
+//! A lane holds the messages of one endpoint whose replies go to one target. It starts at most one
+//! turn per interval; messages that come meanwhile are merged in order, never with those of another
+//! lane.
 
 use std::{
     collections::HashMap,
@@ -21,13 +22,13 @@ use super::{merge::Item, reply::ReplyTo, turns::Turns};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Between the beginnings of two turns of one lane.
+    /// The minimum time between the starts of two turns of one lane.
     pub interval: Duration,
-    /// Messages that one turn takes.
+    /// The limit on messages merged into one turn.
     pub most: usize,
 }
 
-/// Messages that wait in one lane; what comes beyond that holds its endpoint up.
+/// The limit on messages that wait in one lane; further ones hold up their endpoint.
 const WAITING: usize = 1024;
 
 impl Default for Pace {
@@ -36,7 +37,7 @@ impl Default for Pace {
     }
 }
 
-/// Who a message is for, and where its reply goes.
+/// Identifies a lane: the receiver of its messages, and the target of its replies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LaneName {
     pub(super) endpoint: EndpointName,
@@ -45,7 +46,8 @@ pub(super) struct LaneName {
 }
 
 impl LaneName {
-    /// What the session is called: a channel has its own conversation, and so has a profile.
+    /// Returns the name of the lane's session. Each channel and each profile has a session of its
+    /// own.
     pub(super) fn session_name(&self) -> String {
         let profile = self.profile.as_deref().unwrap_or_default();
         match &self.reply {
@@ -60,23 +62,23 @@ impl LaneName {
 pub(super) struct Offer {
     pub(super) id: MessageId,
     pub(super) position: Position,
-    /// It was in somebody's hands before: it may have begun a turn already.
+    /// The message was delivered before, so it may have started a turn already.
     pub(super) again: bool,
     pub(super) item: Item,
     pub(super) settled: mpsc::Sender<Settled>,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     Done(Position),
-    /// It could not be handled, and is kept with the reason.
+    /// The message could not be handled and becomes a dead letter with this reason.
     Refused(Position, String),
 }
 
 impl Offer {
     pub(super) async fn done(&self) {
-        // The host is gone: then the message comes again, and is known by its id.
+        // If the host is gone, the message is delivered again and recognized by its id.
         let _gone = self.settled.send(Settled::Done(self.position)).await;
     }
 
@@ -86,7 +88,7 @@ impl Offer {
     }
 }
 
-/// Every lane that has something to do.
+/// The lanes that have messages.
 #[derive(Clone)]
 pub(super) struct Lanes {
     turns: Turns,
@@ -100,14 +102,14 @@ impl Lanes {
         Self { turns, pace, tasks, open: Arc::default() }
     }
 
-    /// Waits when the lane is full: the messages behind this one stay on the bus, where they are
-    /// safe.
+    /// Puts a message into its lane. Waits while the lane is full: later messages stay on the bus,
+    /// where they are safe.
     pub(super) async fn offer(&self, name: LaneName, mut offer: Offer) {
         loop {
             let lane = self.lane(&name);
             match lane.send(offer).await {
                 Ok(()) => return,
-                // It had just decided to end.
+                // The lane has just closed: open a new one.
                 Err(mpsc::error::SendError(returned)) => offer = returned,
             }
         }
@@ -130,7 +132,7 @@ struct Lane {
     lanes: Lanes,
     name: LaneName,
     offers: mpsc::Receiver<Offer>,
-    /// Taken out, and not for the turn that was being put together.
+    /// A redelivered message that was taken out and starts the next turn.
     held: Option<Offer>,
 }
 
@@ -138,7 +140,8 @@ impl Lane {
     async fn run(mut self) {
         let pace = self.lanes.pace;
         loop {
-            // Whoever comes after a longer silence finds a new lane, and need not wait in it.
+            // A lane without messages for a whole interval closes. The next message opens a new
+            // lane, whose first turn starts at once.
             let next = match self.held.take() {
                 Some(held) => Ok(Some(held)),
                 None => timeout(pace.interval, self.offers.recv()).await,
@@ -156,13 +159,13 @@ impl Lane {
             let began = Instant::now();
             let batch = self.take(first);
             self.lanes.turns.run(&self.name, batch).await;
-            // Until the next turn may begin; what comes meanwhile collects in the channel.
+            // Messages that come before the next turn may start collect in the channel.
             sleep_until(began + pace.interval).await;
         }
     }
 
-    /// What is there now, in order. One that was in somebody's hands before is alone in its turn,
-    /// so that its turn is found again by its name.
+    /// Takes the messages that are there now, in order. A redelivered message gets a turn of its
+    /// own: its id is the request key by which an earlier turn of it is found.
     fn take(&mut self, first: Offer) -> Vec<Offer> {
         let is_alone = first.again;
         let mut batch = vec![first];
@@ -179,8 +182,10 @@ impl Lane {
         batch
     }
 
-    /// Ends the lane, unless somebody has put something in.
+    /// Closes the lane unless a message has come. Returns whether it is closed.
     fn close(&mut self) -> bool {
+        // The lock keeps `lane_sender` from handing out this lane between the check and the
+        // removal.
         let mut open = self.lanes.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.offers.is_empty() {
             return false;

@@ -1,10 +1,10 @@
-//! The words of a turn that messages begin: one message is itself, several are told with their
-//! times, and whoever was not verified is called so.
+//! Builds the prompt of a turn from bus messages: a single message is passed on as it is, several
+//! get their times, and unverified senders are marked.
 
 use angelia_core::model::EndpointName;
 use jiff::{Timestamp, tz::TimeZone};
 
-/// One message, in the words that its rule chose.
+/// One message, as formatted by its rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub text: String,
@@ -13,10 +13,10 @@ pub struct Item {
     pub verified: bool,
 }
 
-/// Of a name that nobody has checked, so much is told.
+/// The limit on the name of an unverified sender, in characters.
 const LONGEST_NAME: usize = 64;
 
-/// What the agent is told, once in a session, about where its messages come from.
+/// Returns the line that tells the agent, once per session, where its messages come from.
 pub fn source_line(endpoint: &EndpointName) -> String {
     format!("**Source:** bus (endpoint: {endpoint})")
 }
@@ -38,7 +38,7 @@ fn said(item: &Item) -> String {
     if item.verified {
         return item.text.clone();
     }
-    // The name is the sender's own words too: it must not look like the end of this remark.
+    // The sender chose the name, so it must not be able to close this bracket.
     let told = |c: &char| !c.is_control() && !"[]".contains(*c);
     let from: String = item.from.chars().filter(told).take(LONGEST_NAME).collect();
     let from = if from.is_empty() { "nobody named" } else { &from };

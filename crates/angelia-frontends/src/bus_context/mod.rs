@@ -1,19 +1,20 @@
-//! Messages that become turns.
+//! Runs turns for bus messages.
 //!
 //! ```text
-//!  host ──▶ rules ──▶ lane of (endpoint, profile, where the reply goes) ──▶ session ──▶ turn
-//!   ▲                   waits, merges                     idle: a new turn      │
-//!   └── acknowledged ◀── reply on its way ◀── the lane's own destination ◀──────┘
-//!                                             busy: steered, or queued
+//!  host ──▶ rules ──▶ lane of (endpoint, profile, reply target) ──▶ session ──▶ turn
+//!   ▲                   waits, merges            idle: a new turn                │
+//!   │                                            busy: steered, or queued        │
+//!   └── acknowledged ◀── reply sent ◀── the lane's own reply target ◀────────────┘
 //! ```
 //!
-//! A lane has one destination for its replies, decided by the messages themselves and carried by
-//! value; lanes never mix. The message that began a turn is acknowledged when the turn's reply is
-//! on its way: after a crash it comes again, and finds its turn instead of running another.
+//! A lane has one target for its replies, decided by the messages themselves and carried by value;
+//! lanes never mix. The message that started a turn is acknowledged when the turn's reply has been
+//! handed over: after a crash it is delivered again, and finds its turn instead of starting
+//! another.
 //!
-//! - [`Host`]: receives for an endpoint and follows the rules.
-//! - `lane`: waits and merges; `turns`: runs what a lane has; `reply`: gets the answer back.
-//! - `merge`: the words of a turn. Pure.
+//! - [`EndpointHost`]: receives the messages of an endpoint and applies the rules.
+//! - `lane`: waits and merges; `turns`: runs the turns of a lane; `reply`: sends the answer back.
+//! - `merge`: builds the prompt of a turn. Pure.
 
 mod host;
 mod lane;

@@ -1,5 +1,5 @@
-//! Gets an answer to where it belongs: the channel of the messages, else their sender. What cannot
-//! be sent is shown; nothing is lost in silence.
+//! Sends an answer to the channel of its messages, else to their sender. An answer that cannot be
+//! sent is shown on the console; nothing is lost silently.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::{
     chat::{Courier, CourierError},
 };
 
-/// Where a lane's replies go. Part of the lane's name, so it cannot change under a reply.
+/// The target of a lane's replies. It is part of the lane's key, so it cannot change under a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ReplyTo {
     Channel(Arc<str>),
-    /// The name as the sender gave it.
+    /// The name that the sender gave, perhaps not a valid endpoint.
     Sender(Arc<str>),
 }
 
-/// What replies are sent with.
+/// Sends replies.
 #[derive(Clone)]
 pub(super) struct Replies {
     pub(super) bus: Arc<dyn Bus>,
@@ -31,10 +31,10 @@ pub(super) struct Replies {
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// An answer on its way out.
+/// The reply to a turn's messages.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
-    /// The same for the same turn, however often it is sent.
+    /// The same for the same turn, so that a repeated reply is recognized.
     pub(super) id: String,
     pub(super) endpoint: EndpointName,
     pub(super) to: ReplyTo,
@@ -43,7 +43,7 @@ pub(super) struct Reply {
     pub(super) text: String,
 }
 
-/// What is said about how a turn ended.
+/// Returns the text of a reply: the answer, and how the turn ended if it did not complete.
 pub(super) fn reply_text(outcome: &Outcome) -> String {
     let text = outcome.text.trim_end();
     let more = match &outcome.status {
@@ -57,7 +57,8 @@ pub(super) fn reply_text(outcome: &Outcome) -> String {
 }
 
 impl Replies {
-    /// Returns when the reply is kept by somebody who will not lose it, or has been shown.
+    /// Sends a reply. Returns when it has been delivered to its channel, stored by the bus, or
+    /// shown on the console.
     pub(super) async fn send(&self, reply: Reply) {
         if reply.text.is_empty() {
             return;
@@ -67,7 +68,7 @@ impl Replies {
             ReplyTo::Sender(name) => self.to_sender(&reply, name).await,
         };
         if let Err(why) = sent {
-            let what = format!("a reply of {} was not sent: {why}", reply.endpoint);
+            let what = format!("cannot send a reply of {}: {why}", reply.endpoint);
             self.screen.remark(&what);
             self.screen.show(&reply.text);
         }
@@ -81,7 +82,7 @@ impl Replies {
 
     async fn to_sender(&self, reply: &Reply, name: &str) -> Result<(), String> {
         let to = EndpointName::new(name).map_err(|error| error.to_string())?;
-        // A one-shot sender has no address: what is sent there would wait for nobody.
+        // A one-shot sender has no endpoint: a message to it would never be read.
         if !self.bus.endpoints().iter().any(|known| known.name == to) {
             return Err(format!("nobody listens as `{to}`"));
         }

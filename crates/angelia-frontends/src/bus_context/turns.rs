@@ -1,5 +1,5 @@
-//! Runs what a lane has: on the session that the lane names, as a new turn, or as words for the
-//! lane's own turn while that is running.
+//! Runs the messages of a lane on the lane's session: as a new turn, or as steering input for the
+//! lane's own turn while that one is running.
 
 use std::{
     collections::HashMap,
@@ -29,10 +29,11 @@ use super::{
 /// The scope of the names that sessions have on the bus.
 const SCOPE: &str = "bus";
 
-/// A message is known by its id for as long as the bus keeps it.
+/// How long a message is recognized by its id: as long as the bus keeps it.
 const REMEMBERED: Duration = Duration::from_hours(7 * 24);
 
-/// For what can pass by itself: an agent that is being updated, a queue that is full.
+/// The pauses before each retry after a transient error: an agent that is being updated, a full
+/// queue.
 const PAUSES: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(4),
@@ -48,15 +49,15 @@ pub(super) struct Turns {
     pub(super) replies: Replies,
     pub(super) zone: TimeZone,
     pub(super) tasks: Tasks,
-    /// Where a profile works that does not say so itself.
+    /// The working directory for profiles that do not set one.
     pub(super) caller_cwd: Option<PathBuf>,
     pub(super) running: Running,
 }
 
-/// The turn that each lane has at work.
+/// The running turn of each lane.
 pub(super) type Running = Arc<Mutex<HashMap<LaneName, TurnId>>>;
 
-/// What stood in the way.
+/// Why a turn could not be started.
 #[derive(Debug, thiserror::Error)]
 enum Obstacle {
     #[error(transparent)]
@@ -81,7 +82,7 @@ impl Obstacle {
 }
 
 impl Turns {
-    /// Gives a batch to its session.
+    /// Starts a turn for a batch of messages, or steers the running one, with retries.
     pub(super) async fn run(&self, name: &LaneName, batch: Vec<Offer>) {
         let mut pauses = PAUSES.iter();
         loop {
@@ -97,14 +98,15 @@ impl Turns {
                     return;
                 }
                 Err(Obstacle::Engine(EngineError::ShuttingDown)) => {
-                    // Not acknowledged, so it comes again at the next start.
+                    // The messages are not acknowledged, so they are delivered again at the next
+                    // start.
                     return;
                 }
                 Err(error) => error,
             };
             match pauses.next() {
                 Some(pause) if error.may_pass() => {
-                    tracing::info!(%error, "a message for {} waits for its turn", name.endpoint);
+                    tracing::info!(%error, "a message for {} waits for a retry", name.endpoint);
                     sleep(*pause).await;
                 }
                 _ => {
@@ -122,7 +124,9 @@ impl Turns {
         let options =
             TurnOptions { can_ask: true, can_park: true, ..TurnOptions::new(Origin::Remote) };
         let is_new = batch.iter().all(|offer| !offer.again);
-        // Only the lane's own turn: another one's answer goes somewhere else.
+        // Only the lane's own turn may be steered: the answer of another lane's turn goes
+        // elsewhere. A redelivered message is never steering input, because its turn may exist
+        // already.
         let running = self.running().get(name).copied();
         if let Some(turn) = running.filter(|_| is_new && self.can_steer(&session.spec.executor)) {
             let input = vec![Content::text(text.clone())];
@@ -163,8 +167,8 @@ impl Turns {
         Ok(self.engine.create_session(new).await?)
     }
 
-    /// The message that began the turn is done with when its reply is on its way; the others are
-    /// in the turn's record already.
+    /// Follows a turn and sends its reply. The message that started the turn is acknowledged after
+    /// the reply was handed over; the others at once, because they are in the turn's record.
     async fn follow(&self, name: &LaneName, mut batch: Vec<Offer>, submitted: Submitted) {
         let answers: Vec<MessageId> = batch.iter().map(|offer| Arc::clone(&offer.id)).collect();
         for offer in batch.drain(1..) {
@@ -179,6 +183,7 @@ impl Turns {
                 Ok(outcome) => (outcome.status.as_str(), reply_text(&outcome)),
                 Err(error) => ("failed", format!("(failed: {error})")),
             };
+            // By turn, not by lane: a later turn of the lane may have replaced the entry.
             this.running().retain(|_, turn| *turn != submitted.turn);
             let reply = Reply {
                 id: format!("reply-{}", submitted.turn),
@@ -193,7 +198,8 @@ impl Turns {
         });
     }
 
-    /// Words for an agent that cannot take them would be a turn without its message's name.
+    /// Returns whether the executor can steer. Otherwise the engine would queue a turn that has no
+    /// request key, so a redelivered message would not find it.
     fn can_steer(&self, executor: &str) -> bool {
         let mut executors = self.engine.executors().iter();
         executors.any(|one| one.name() == executor && one.capabilities().steer)
@@ -203,7 +209,7 @@ impl Turns {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Said to whoever waits for an answer, and kept with the dead letters.
+    /// Tells the sender that its messages failed, and moves them to the dead letters.
     async fn give_up(&self, name: &LaneName, batch: &[Offer], why: &str) {
         let Some(first) = batch.first() else { return };
         let reply = Reply {
@@ -226,12 +232,14 @@ enum Begun {
     Steered,
 }
 
-/// By the id of the first message: a message that comes again finds its turn.
+/// Returns a request key from the id of the first message, so that a redelivered message finds its
+/// turn.
 fn key(name: &LaneName, id: &MessageId) -> RequestKey {
     RequestKey {
         caller: format!("bus:{}", name.endpoint).into(),
         key: Arc::clone(id),
-        // What is asked under it does not matter: rules may have been edited in between.
+        // A constant hash: the text may differ after redelivery, because the rules may have
+        // changed.
         input: Some([0; 32]),
         window: REMEMBERED,
     }
@@ -243,6 +251,6 @@ async fn ending(mut watch: Watch) -> Result<Outcome, StoreError> {
             return Ok(outcome.clone());
         }
     }
-    let message = "the turn's record has no end".to_owned();
+    let message = "the turn's events ended without an outcome".to_owned();
     Err(StoreError::Failed { message })
 }

@@ -1,5 +1,5 @@
-//! The text of `bus-rules.yaml` → rules. What is wrong is named by its line; what is merely unknown
-//! is remarked on, because these files are brought from elsewhere.
+//! Parses `bus-rules.yaml`. Errors name their line. Unknown keys are only warnings, because these
+//! files are often brought from hermes-bus.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -10,21 +10,21 @@ use serde_saphyr::{Error, MessageFormatter as _, Spanned, UserMessageFormatter};
 
 use super::names::Names;
 
-/// Far above any honest file, far below what could hurt.
+/// Far above any real file, and low enough to bound the work on a hostile one.
 const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 50_000;
 
-/// A pattern that needs more than this is no pattern for a text.
+/// The limit on the memory of a compiled `text` pattern.
 const PATTERN_SIZE: usize = 1 << 20;
 
-/// Rules that can be used, and what their owner should know about them.
+/// Valid rules, and warnings about them.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     pub rules: Rules,
     pub remarks: Vec<Remark>,
 }
 
-/// Something about one line.
+/// An error or a warning about one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct Remark {
@@ -39,7 +39,7 @@ impl Remark {
     }
 }
 
-/// An empty file holds no rules; one that cannot be read says where.
+/// Parses the text of a rules file. An empty file has no rules.
 pub fn parse(text: &str) -> Result<Reading, Remark> {
     let options = serde_saphyr::options! {
         emit_comments: false,
@@ -60,10 +60,10 @@ fn remark(error: &Error) -> Remark {
     let what = match error.without_snippet() {
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("a key");
-            format!("`{key}` is said a second time; keep one of them")
+            format!("`{key}` is set a second time; keep one of them")
         }
         Error::Budget { .. } | Error::AliasError { .. } => {
-            "this is larger than rules can be (nesting, or aliases of aliases)".to_owned()
+            "the file is too large or too deeply nested for rules (also through aliases)".to_owned()
         }
         other => UserMessageFormatter.format_message(other).into_owned(),
     };
@@ -97,7 +97,7 @@ fn rule(line: u64, keys: RuleKeys) -> Result<Rule, Remark> {
         Some(pattern) => {
             let built = RegexBuilder::new(&pattern.value).size_limit(PATTERN_SIZE).build();
             let at = pattern.referenced.line();
-            let wrong = |error| Remark::new(at, format!("`text` is not a pattern: {error}"));
+            let wrong = |error| Remark::new(at, format!("`text` is not a valid pattern: {error}"));
             Some(built.map_err(wrong)?)
         }
     };
@@ -133,7 +133,8 @@ fn roles(entries: RoleEntries) -> Roles {
 trait Keys: Default {
     const WHAT: &'static str;
 
-    /// Takes the value of a known key. `false`: the key is not known, and its value still there.
+    /// Reads the value of a known key. Returns `false` for an unknown key, whose value is then
+    /// still unread.
     fn take<'de, M: MapAccess<'de>>(&mut self, key: &str, map: &mut M) -> Result<bool, M::Error>;
 }
 
@@ -165,7 +166,7 @@ impl<'de, K: Keys> Visitor<'de> for FieldsVisitor<K> {
         while let Some(key) = map.next_key::<Spanned<String>>()? {
             if !keys.take(&key.value, &mut map)? {
                 map.next_value::<IgnoredAny>()?;
-                let what = format!("`{}` means nothing in {}", key.value, K::WHAT);
+                let what = format!("`{}` is not a key of {}", key.value, K::WHAT);
                 unknown.push(Remark::new(key.referenced.line(), what));
             }
         }
@@ -188,7 +189,7 @@ impl Keys for FileKeys {
             "bus" => self.bus = map.next_value()?,
             "callbacks" => self.callbacks = map.next_value()?,
             "role_map" => self.role_map = map.next_value()?,
-            // Written in examples elsewhere, and read by nobody.
+            // These stand in examples of hermes-bus and have no effect there either.
             "default_sender" | "session_aliases" => _ = map.next_value::<IgnoredAny>()?,
             _ => return Ok(false),
         }
@@ -250,8 +251,8 @@ impl Keys for RuleKeys {
     }
 }
 
-/// `role_map`: of each entry only the name counts. An entry of another shape has none, and its key
-/// stays as it is.
+/// The `role_map`. Of each entry only `name` counts; an entry of another shape has no name, and its
+/// key is shown as it is.
 #[derive(Debug, Default)]
 struct RoleEntries(Vec<(Arc<str>, Option<Arc<str>>)>);
 

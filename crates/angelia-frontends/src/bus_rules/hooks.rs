@@ -1,5 +1,5 @@
-//! Hooks: programs that see every message, as JSON on their input, after it was accepted. They
-//! slow nobody down and leave nothing behind.
+//! Hooks: programs that get every message as JSON on stdin, after it was accepted. They run in the
+//! background, delay nothing, and leave no processes behind.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,12 +8,12 @@ use bytes::Bytes;
 
 use super::launcher::Launcher;
 
-/// Which programs see messages.
+/// The paths of the hook programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookList(pub Vec<Arc<str>>);
 
 impl HookList {
-    /// What a variable says: `none`, a list with commas, or a JSON array.
+    /// Parses an environment variable: `none`, a comma-separated list, or a JSON array.
     pub fn from_variable(text: &str) -> Self {
         let text = text.trim();
         if text.eq_ignore_ascii_case("none") {
@@ -24,7 +24,7 @@ impl HookList {
         Self::of(listed.iter().map(String::as_str))
     }
 
-    /// What a file says: its `- path` lines.
+    /// Parses a file: its `- path` lines.
     pub fn from_file(text: &str) -> Self {
         let paths = text.lines().filter_map(|line| {
             let path = line.trim().strip_prefix("- ")?.trim();
@@ -56,7 +56,7 @@ impl Hooks {
         self.list.0.is_empty()
     }
 
-    /// Shows a message to every hook. Returns at once.
+    /// Starts every hook for a message, in the background.
     pub fn run(&self, commands: &dyn Commands, envelope: &Bytes) {
         let input: Arc<[u8]> = envelope.as_ref().into();
         for path in &self.list.0 {
@@ -71,7 +71,8 @@ impl Hooks {
     }
 }
 
-/// A script that is no program of its own is one of Python's.
+/// Returns how to run a hook. A file that is not executable is run with Python if it ends in `.py`
+/// or has no extension, else with `sh`.
 fn program(commands: &dyn Commands, path: &Arc<str>) -> Program {
     if commands.is_program(path) {
         return Program::File(Arc::clone(path), Vec::new());

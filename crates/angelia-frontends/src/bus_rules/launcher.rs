@@ -1,5 +1,5 @@
-//! Commands that nobody waits for: started at once, a few at a time, each with a limit, each
-//! reaped. When too many wait, the next one is not run, and that is said.
+//! Runs commands in the background: a few at a time, each with a time limit, each reaped. When too
+//! many are waiting, the next one is not run, and a warning is logged.
 
 use std::{
     fmt,
@@ -53,7 +53,8 @@ impl Launcher {
         self.limits.each
     }
 
-    /// Returns at once. `what` is said when it goes wrong. `false`: too many wait already.
+    /// Starts a command in the background; `what` names it in the log. Returns `false` if too many
+    /// commands are waiting already.
     pub fn start(&self, what: impl fmt::Display, command: CommandLine) -> bool {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.limits.waiting {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -72,7 +73,7 @@ impl Launcher {
             drop(place);
             match ran {
                 Ok(ran) if ran.timed_out => {
-                    tracing::warn!("{what} was ended after {} s", this.limits.each.as_secs());
+                    tracing::warn!("{what} was stopped after {} s", this.limits.each.as_secs());
                 }
                 Ok(ran) if !ran.ok => {
                     tracing::warn!("{what} failed");

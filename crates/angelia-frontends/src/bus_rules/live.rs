@@ -1,5 +1,5 @@
-//! The rules in force: an edited file counts from the next message on, and one that was broken by
-//! the edit does not — the last good rules stay, and its owner is told the line.
+//! The rules in force. An edited file applies from the next message on. If the edit broke the file,
+//! the last good rules stay in force, and the owner gets the line of the error.
 
 use std::{
     fs, io,
@@ -12,10 +12,10 @@ use angelia_core::engine::rules::Rules;
 
 use super::file::{self, Reading};
 
-/// Larger files are not rules.
+/// The limit on the size of a rules file.
 const LARGEST: u64 = 4 << 20;
 
-/// One file, or the first of several that exists.
+/// The rules of the first file that exists.
 #[derive(Debug)]
 pub struct LiveRules {
     paths: Vec<PathBuf>,
@@ -25,8 +25,8 @@ pub struct LiveRules {
 #[derive(Debug, Default)]
 struct State {
     rules: Arc<Rules>,
-    /// What the rules were read from; what could not be read counts too, so that it is reported
-    /// once.
+    /// The version of the file that was read last, also if it could not be used, so that its error
+    /// is reported once.
     version: Option<Version>,
 }
 
@@ -35,16 +35,16 @@ struct Version {
     path: PathBuf,
     modified: Option<SystemTime>,
     length: u64,
-    /// A file that was replaced within the clock's grain is another file.
+    /// Tells apart files that were replaced within the resolution of `modified`.
     inode: u64,
 }
 
-/// What became of the file since it was last looked at.
+/// A problem with the rules file that was found since the last message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub path: PathBuf,
     pub what: String,
-    /// The file could not be used, and what was there before is still in force.
+    /// The file could not be used, and the earlier rules are still in force.
     pub broken: bool,
 }
 
@@ -53,8 +53,8 @@ impl LiveRules {
         Self { paths, state: Mutex::default() }
     }
 
-    /// The rules for the next message, and what there is to say about their file. A look at the
-    /// file's date; it is read only when that has changed.
+    /// Returns the rules for the next message, and reports about their file. Checks the file's
+    /// metadata, and reads the file only if that has changed.
     pub fn current(&self) -> (Arc<Rules>, Vec<Report>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.paths.iter().find_map(|path| version(path));
@@ -62,7 +62,7 @@ impl LiveRules {
             return (Arc::clone(&state.rules), Vec::new());
         }
         let reports = match &version {
-            // Taken away on purpose: that is an edit too.
+            // A removed file means no rules: the removal is taken as an edit.
             None => {
                 state.rules = Arc::default();
                 Vec::new()
@@ -89,7 +89,7 @@ impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.path.display(), self.what)?;
         if self.broken {
-            f.write_str("; the rules from before stay in force until it is corrected")?;
+            f.write_str("; the earlier rules stay in force until the file is corrected")?;
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ fn version(path: &Path) -> Option<Version> {
 
 fn read(version: &Version) -> Result<Reading, Box<dyn std::error::Error>> {
     if version.length > LARGEST {
-        let message = format!("it is larger than {} MiB", LARGEST >> 20);
+        let message = format!("the file is larger than {} MiB", LARGEST >> 20);
         return Err(io::Error::other(message).into());
     }
     Ok(file::parse(&fs::read_to_string(&version.path)?)?)

@@ -1,10 +1,10 @@
-//! `bus-rules.yaml`, and what is done about a message that has arrived.
+//! Applies `bus-rules.yaml` to messages that have arrived.
 //!
-//! - [`file`](mod@file): text → rules, with the line of what is wrong.
-//! - [`LiveRules`]: the rules in force; edits count from the next message on.
-//! - [`Reactor`]: one message, as the rules say; [`words`]: how it is put.
-//! - [`Launcher`]: commands that nobody waits for; [`Hooks`]: programs that see every message.
-//! - [`EndpointHints`]: what an endpoint of ours is called.
+//! - [`file`](mod@file): parses the rules; errors name their line.
+//! - [`LiveRules`]: the rules in force; an edit applies from the next message on.
+//! - [`RuleRunner`]: applies the rules to one message; [`render_message`]: formats it.
+//! - [`Launcher`]: runs commands in the background; [`Hooks`]: programs that get every message.
+//! - [`EndpointHints`]: chooses the name of our own endpoint.
 
 pub mod file;
 mod hooks;

@@ -1,4 +1,4 @@
-//! One name, or a list of them.
+//! Deserializes one name or a list of names.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! One message that has arrived: shown, told to an agent, given to a command, as the rules say.
+//! Applies the rules to one message: prints it, passes it to an agent, or runs a command.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -15,19 +15,19 @@ use super::{
     wording::{Purpose, words},
 };
 
-/// Where lines for people go: a terminal, or whoever follows the daemon.
+/// Shows lines to the owner: on a terminal, or in the daemon's output.
 pub trait Screen: Send + Sync + 'static {
-    /// Whether it shows colours.
+    /// Returns whether the console shows colours.
     fn ink(&self) -> Ink;
 
-    /// A line that a rule, or the lack of one, asked for.
+    /// Shows a line that a rule asked for, or the default when no rule matches.
     fn show(&self, line: &str);
 
-    /// Something its owner should know about the bus itself.
+    /// Shows a notice about the bus itself.
     fn remark(&self, line: &str);
 }
 
-/// What an endpoint's messages are handled with.
+/// Applies the rules to the messages of an endpoint.
 #[derive(Clone)]
 pub struct Reactor {
     pub rules: Arc<LiveRules>,
@@ -38,18 +38,18 @@ pub struct Reactor {
     pub zone: TimeZone,
 }
 
-/// What is left to do after the rules have been followed here.
+/// The actions that remain for the caller after the rules were applied.
 #[derive(Clone, Debug)]
 pub struct Left {
     pub seen: Seen,
-    /// Words for an agent, and the profile that a rule names.
+    /// A text for an agent, and the profile that the rule names.
     pub context: Option<(String, Option<Arc<str>>)>,
-    /// Words for the message's channel; the terminal is for when that fails.
+    /// The message's channel, and a line for it; if delivery fails, the line goes to the console.
     pub channel: Option<(Arc<str>, String)>,
 }
 
 impl Reactor {
-    /// Follows the rules, as far as that needs neither agents nor channels.
+    /// Applies the rules, except for actions that need an agent or a channel.
     pub async fn react(&self, message: &Message) -> Left {
         let seen = Seen::of(message, self.clock.now());
         let (rules, reports) = self.rules.current();
@@ -104,38 +104,38 @@ impl Reactor {
             input: None,
             limit: self.launcher.limit(),
         };
-        let what = format_args!("the command of line {place} of the rules");
+        let what = format_args!("the command in line {place} of the rules");
         self.launcher.start(what, command);
     }
 }
 
 impl std::fmt::Debug for Reactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reactor").field("rules", &self.rules).finish_non_exhaustive()
+        f.debug_struct("RuleRunner").field("rules", &self.rules).finish_non_exhaustive()
     }
 }
 
-/// Which files hold the rules: ours, and when that is absent the one brought from elsewhere.
+/// Returns the paths of the rules file in order of preference: ours, then the one of hermes-bus.
 pub fn rules_paths(angelia_home: PathBuf, hermes_home: Option<PathBuf>) -> Vec<PathBuf> {
     let homes = std::iter::once(angelia_home).chain(hermes_home);
     homes.map(|home| home.join("bus-rules.yaml")).collect()
 }
 
-/// What an endpoint of ours is called.
+/// The sources for the name of our own endpoint, in order of preference.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointHints<'a> {
     /// `HERMES_BUS_ENDPOINT`.
     pub variable: Option<&'a str>,
     /// `bus.endpoint` of the rules.
     pub rules: Option<&'a str>,
-    /// The profile whose folder `HERMES_HOME` is.
+    /// The profile whose directory is `HERMES_HOME`.
     pub profile: Option<&'a str>,
-    /// For a daemon that answers chats, not for somebody's terminal.
+    /// The endpoint is a daemon that answers chats, not a terminal; its name ends in `-gateway`.
     pub gateway: bool,
 }
 
 impl EndpointHints<'_> {
-    /// The first hint that is a name.
+    /// Returns the first hint that is a valid endpoint name.
     pub fn name(&self) -> Option<EndpointName> {
         let hints = [self.variable, self.rules, self.profile, Some("hermes-bus")];
         let ending = if self.gateway { "-gateway" } else { "" };

@@ -1,5 +1,5 @@
-//! How a message is put into words: by a template, or by a program of the owner's. A program that
-//! fails costs nothing but its own words.
+//! Formats a message with a template or with a program of the owner. If the program fails, the
+//! plain text of the message is used.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use angelia_core::{
 };
 use jiff::tz::TimeZone;
 
-/// A program that has not found its words by then goes without.
+/// The time limit of a format program.
 const SCRIPT_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the words are for.
+/// The use of the formatted text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Print(Ink),
@@ -28,7 +28,8 @@ impl Purpose {
     }
 }
 
-/// The words for a message; always some, and never the path of a program.
+/// Formats a message. The result is never the path of a format program: if the program cannot be
+/// used, the template or the plain text of the message is used instead.
 pub async fn words(
     commands: &dyn Commands,
     format: &Format,

@@ -1,6 +1,6 @@
-//! Gets texts to channels. A text is in the ledger before it is tried; a failed attempt is tried
-//! again a few times; an attempt that may have arrived is repeated with a visible mark, never in
-//! silence; what is given up is said.
+//! Delivers texts to channels. A text is in the ledger before the first attempt. A failed attempt
+//! is repeated a few times. If a failed attempt may have arrived all the same, its repetition
+//! carries a visible mark. A text that is given up is logged and reported to its sender.
 
 use std::{
     collections::HashMap,
@@ -19,25 +19,25 @@ use angelia_core::{
 };
 use tokio::sync::oneshot;
 
-/// Stands before a text whose first attempt may have arrived.
+/// Marks a text of which an earlier attempt may have arrived.
 const REPEAT_MARK: &str = "(may be a repeat) ";
 
-/// The longest that a platform may make us wait before the next attempt.
+/// The limit on the pause that a platform may ask for before the next attempt.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
-/// How long the ledger remembers what has come to its end.
+/// How long the ledger keeps texts that were delivered or given up.
 const REMEMBERED: Duration = Duration::from_hours(7 * 24);
 
-/// What was not delivered for so long is not news any more.
+/// A text that is older than this at startup is given up: it is no longer of interest.
 const STALE: Duration = Duration::from_hours(24);
 
-/// For texts that wait; beyond that they are refused.
+/// The limit on texts that wait for delivery; further ones are refused.
 const MOST_OPEN: usize = 500;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
     pub attempts: u32,
-    /// Before the second attempt; four times as long before each further one.
+    /// The pause before the second attempt; it grows by a factor of four for each further one.
     pub pause: Duration,
 }
 
@@ -55,7 +55,7 @@ pub struct CourierParts {
     pub retry: Retry,
 }
 
-/// Cheap to clone; all clones are one.
+/// Delivers texts to channels. Cheap to clone; clones share one state.
 #[derive(Clone)]
 pub struct Courier {
     shared: Arc<Shared>,
@@ -63,8 +63,8 @@ pub struct Courier {
 
 struct Shared {
     parts: CourierParts,
-    /// One text at a time to each chat, in the order they came: here waits whoever comes next for
-    /// the last one to be done.
+    /// Each chat gets one text at a time, in order: the next text for a chat waits for the last one
+    /// that is stored here.
     lasts: Mutex<HashMap<String, oneshot::Receiver<Done>>>,
 }
 
@@ -76,7 +76,7 @@ pub enum CourierError {
     Ledger(#[from] StoreError),
     #[error("{0}")]
     Failed(Arc<str>),
-    #[error("angelia is shutting down; it is sent at the next start")]
+    #[error("angelia is shutting down; the text is sent at the next start")]
     ShuttingDown,
 }
 
@@ -85,7 +85,7 @@ impl Courier {
         Self { shared: Arc::new(Shared { parts, lasts: Mutex::default() }) }
     }
 
-    /// Whether a text could be sent there.
+    /// Checks that the channel exists and its platform is configured.
     pub fn check(&self, channel: &str) -> Result<(), AddressError> {
         self.resolve(channel).map(drop)
     }
@@ -95,8 +95,8 @@ impl Courier {
         self.shared.parts.channels.resolve(&address)
     }
 
-    /// Returns when the text is in the ledger; what becomes of it comes by the answer. The same id
-    /// a second time is the same text.
+    /// Queues a text. Returns when it is in the ledger; the returned value gives the outcome. A
+    /// repeated id is the same text and is not sent again.
     pub async fn send(&self, id: &str, channel: &str, text: &str) -> Result<Sending, CourierError> {
         let target = self.resolve(channel)?;
         let ledger = &self.shared.parts.ledger;
@@ -111,14 +111,14 @@ impl Courier {
             state: DeliveryState::NEW,
         };
         if ledger.open().await?.len() >= MOST_OPEN {
-            let message = format!("{MOST_OPEN} texts wait for their channels already");
+            let message = format!("{MOST_OPEN} texts are waiting for delivery; try again later");
             return Err(CourierError::Failed(message.into()));
         }
         ledger.add(&delivery).await?;
         Ok(self.deliver(delivery, target))
     }
 
-    /// Takes up what an earlier process left open. Returns how many there were.
+    /// Resumes the deliveries that an earlier process left open. Returns their number.
     pub async fn recover(&self) -> Result<usize, CourierError> {
         let parts = &self.shared.parts;
         let now = parts.clock.now();
@@ -134,7 +134,7 @@ impl Courier {
                 outcome => {
                     let error = match outcome {
                         Err(error) => error.to_string(),
-                        Ok(_) => "it is older than a day".to_owned(),
+                        Ok(_) => "the text is older than a day".to_owned(),
                     };
                     let attempts = delivery.state.attempts();
                     let given_up = give_up(parts, &delivery, attempts, &error).await?;
@@ -155,7 +155,8 @@ impl Courier {
             if let Some(before) = before {
                 let _done = before.await;
             }
-            // The one before may have ended because everything ends: this one has not begun.
+            // The previous text may have ended because of the shutdown. This one then stays in the
+            // ledger for the next start.
             if this.shared.parts.tasks.stop_token().is_cancelled() {
                 return;
             }
@@ -164,7 +165,7 @@ impl Courier {
                 tracing::warn!("a text for {target:?} was not delivered: {error}");
             }
             drop(done);
-            // Whoever does not wait does not want to know.
+            // The caller may have dropped its end.
             let _not_waiting = answer.send(outcome);
         });
         Sending(sending)
@@ -186,6 +187,7 @@ impl Courier {
         loop {
             attempts += 1;
             let attempting = DeliveryState::Attempting { attempts, may_repeat };
+            // Recorded before the attempt: after a crash, it counts as one that may have arrived.
             parts.ledger.set(&delivery.id, &attempting).await?;
             let message = outgoing(&delivery, may_repeat);
             let error = match target.adapter.send(&target.chat, &message).await {
@@ -206,12 +208,13 @@ impl Courier {
     }
 }
 
-/// Never sent: a sender that is dropped says enough.
+/// Signals the end of a delivery by dropping its sender; no value is ever sent.
 #[derive(Debug, PartialEq, Eq)]
 enum Done {}
 
 impl Shared {
-    /// The end of whoever is before us in a chat, and our own end for whoever comes next.
+    /// Joins the queue of a chat. Returns a receiver for the end of the previous text, if there is
+    /// one, and the sender that signals the end of this text.
     fn queue_up(&self, chat: String) -> (Option<oneshot::Receiver<Done>>, oneshot::Sender<Done>) {
         let (done, end) = oneshot::channel();
         let mut lasts = self.lasts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -246,12 +249,12 @@ fn pause(retry: Retry, attempts: u32, error: &SendError) -> Duration {
     error.retry_after.unwrap_or(growing).min(LONGEST_PAUSE)
 }
 
-/// What becomes of a text.
+/// A queued text, whose outcome can be awaited.
 #[derive(Debug)]
 pub struct Sending(oneshot::Receiver<Result<(), CourierError>>);
 
 impl Sending {
-    /// Waits until it has arrived or was given up.
+    /// Waits until the text was delivered or given up.
     pub async fn outcome(self) -> Result<(), CourierError> {
         self.0.await.unwrap_or(Err(CourierError::ShuttingDown))
     }
@@ -265,7 +268,7 @@ impl fmt::Debug for Courier {
 
 impl fmt::Debug for CourierParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Courier")
+        f.debug_struct("DeliveryQueue")
             .field("channels", &self.channels)
             .field("retry", &self.retry)
             .finish_non_exhaustive()

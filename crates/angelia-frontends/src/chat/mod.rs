@@ -1,7 +1,7 @@
-//! Channels: where people read what agents say.
+//! Delivers texts to channels, where people read them.
 //!
-//! - [`Courier`]: gets a text to a channel, written down before it is tried.
-//! - [`webhook`]: a signed HTTP request of ours to a program of yours.
+//! - [`DeliveryQueue`]: records a text in the ledger, then delivers it to a channel with retries.
+//! - [`webhook`]: the channel that sends signed HTTP requests to a program of the owner.
 
 mod courier;
 pub mod webhook;

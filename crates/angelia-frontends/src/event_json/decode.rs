@@ -1,5 +1,5 @@
-//! Bytes to model, for our own clients of the daemon. Fields we do not know are ignored, and an
-//! event we do not know, or not in this shape, becomes a native one: a newer daemon can be watched.
+//! Parses events, for our own clients of the daemon. Unknown fields are ignored, and an event with
+//! an unknown type or shape becomes `Native`, so that an older client can watch a newer daemon.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::parts::{FailureJson, QuestionJson, UsageJson};
 
 #[derive(Debug, thiserror::Error)]
-#[error("this is no event of angelia: {0}; is something else answering at this address?")]
+#[error("this is not an event of angelia: {0}; is another program answering at this address?")]
 pub struct BadEvent(String);
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct Head<'a> {
     name: Cow<'a, str>,
 }
 
-/// Reads one event. What makes it an event must be there: its number, its turn, its time and type.
+/// Parses one event. Its number, turn, session, time and type are required.
 pub fn read_event(json: &str) -> Result<TurnEvent, BadEvent> {
     let head: Head<'_> = serde_json::from_str(json).map_err(|error| BadEvent(error.to_string()))?;
     let turn = head.turn_id.parse();
@@ -50,7 +50,7 @@ pub fn read_event(json: &str) -> Result<TurnEvent, BadEvent> {
     })
 }
 
-/// `None`: a type we do not know, or one without what we need of it.
+/// Parses the fields of an event. Returns `None` for an unknown type or missing fields.
 fn known(name: &str, json: &str) -> Option<EventKind> {
     use TextChannel::{Answer, Reasoning};
     Some(match name {

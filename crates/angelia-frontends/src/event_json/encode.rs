@@ -1,5 +1,5 @@
-//! Model to bytes. The hot path of every viewer, so fields are written one after another, straight
-//! into the output.
+//! Serializes events. This is the hot path of every viewer, so fields are written directly into the
+//! output.
 
 use angelia_core::model::{
     Approval, ApprovalKind, EventKind, NativeSessionId, Outcome, Plan, Resolution, Started, Status,
@@ -15,7 +15,7 @@ use super::{
     time::Rfc3339,
 };
 
-/// The `type` of an event.
+/// Returns the `type` of an event.
 pub const fn event_type(kind: &EventKind) -> &'static str {
     match kind {
         EventKind::Started(_) => "turn.started",
@@ -43,13 +43,14 @@ pub const fn event_type(kind: &EventKind) -> &'static str {
 pub fn write_event(event: &TurnEvent, out: &mut Vec<u8>) {
     let start = out.len();
     if let Err(error) = serde_json::to_writer(&mut *out, &View(event)) {
-        // Neither a vector nor our own types can refuse; half an event would be worse than none.
-        tracing::error!(turn = %event.turn, seq = event.seq, %error, "an event cannot be written");
+        // Writing our own types to a vector does not fail; if it does, no event is better than half
+        // an event.
+        tracing::error!(turn = %event.turn, seq = event.seq, %error, "cannot serialize an event");
         out.truncate(start);
     }
     if matches!(event.kind, EventKind::ToolCall(_) | EventKind::Native { .. }) {
-        // The agent's own JSON is embedded as it is. Line breaks in it stand between tokens, never
-        // inside a string, and one event is one line.
+        // The agent's JSON is embedded verbatim. Its line breaks stand between tokens, never inside
+        // a string, so spaces can replace them: one event must be one line.
         for byte in &mut out[start..] {
             if matches!(byte, b'\n' | b'\r') {
                 *byte = b' ';
@@ -183,7 +184,7 @@ impl Serialize for PlanItems<'_> {
     }
 }
 
-/// An identifier as text.
+/// Serializes an identifier through its `Display` form.
 struct Shown<'a, T>(&'a T);
 
 impl<T: std::fmt::Display> Serialize for Shown<'_, T> {

@@ -1,10 +1,10 @@
-//! An event as the outside sees it: one JSON object, the same in `run --json`, over HTTP and in
+//! The public JSON form of an event: one object, the same in `run --json`, over HTTP and in
 //! exports.
 //!
-//! - [`write_event`]: model to bytes, without anything in between.
-//! - [`read_event`]: bytes to model, for our own clients of the daemon; whoever shows events needs
-//!   to know only the model, wherever they come from.
-//! - [`time`]: how points in time are written, also by others.
+//! - [`write_event`]: serializes the model directly to bytes.
+//! - [`read_event`]: parses bytes into the model, for our own clients of the daemon. Code that
+//!   shows events therefore handles only the model, wherever the events come from.
+//! - [`time`]: the format of timestamps, also used by other modules.
 
 mod decode;
 mod encode;
@@ -16,5 +16,5 @@ pub use encode::{event_type, write_event};
 pub(crate) use parts::whole_seconds;
 pub use parts::{FailureJson, QuestionJson, UsageJson};
 
-/// An event that came from a daemon; what [`read_event`] makes is what the engine had.
+/// An event received from a daemon, as [`read_event`] returns it.
 pub type ApiEvent = angelia_core::model::TurnEvent;

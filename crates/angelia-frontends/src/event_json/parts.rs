@@ -1,15 +1,15 @@
-//! The objects inside events that stand on their own elsewhere too: `usage`, `failure`, `questions`.
+//! The objects inside events that are also used elsewhere: `usage`, `failure`, `questions`.
 
 use std::{sync::Arc, time::Duration};
 
 use angelia_core::model::{ContextWindow, Failure, FailureKind, Question, QuestionOption, Usage};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 
-/// `usage`, as an object.
+/// The `usage` object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsageJson(pub Usage);
 
-/// The fields of `usage`, wherever they stand.
+/// Writes the fields of `usage` into any object.
 pub(super) fn usage_fields<M: SerializeMap>(map: &mut M, usage: &Usage) -> Result<(), M::Error> {
     map.serialize_entry("input_tokens", &usage.input_tokens)?;
     map.serialize_entry("output_tokens", &usage.output_tokens)?;
@@ -18,7 +18,7 @@ pub(super) fn usage_fields<M: SerializeMap>(map: &mut M, usage: &Usage) -> Resul
     map.serialize_entry("cost_usd", &usage.cost_usd)?;
     map.serialize_entry("lane", &usage.lane)?;
     map.serialize_entry("prefix_sha256", &usage.prefix_sha256)?;
-    // Most readers know nothing of it: where it is not known, it is not there.
+    // Left out instead of null when unknown: most readers do not know this field.
     match usage.context {
         Some(ContextWindow { used, size }) => {
             map.serialize_entry("context", &ContextJson { used, size })
@@ -27,7 +27,7 @@ pub(super) fn usage_fields<M: SerializeMap>(map: &mut M, usage: &Usage) -> Resul
     }
 }
 
-/// `context` of `usage`.
+/// The `context` of `usage`.
 #[derive(Serialize, Deserialize)]
 struct ContextJson {
     used: u64,
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for UsageJson {
     }
 }
 
-/// `failure`, as an object.
+/// The `failure` object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureJson(pub Failure);
 
@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for FailureJson {
         }
         let fields = Fields::deserialize(deserializer)?;
         Ok(Self(Failure {
-            // A kind that a newer daemon invented is still a failure.
+            // A kind that only a newer daemon knows is still a failure.
             kind: FailureKind::parse(&fields.kind).unwrap_or(FailureKind::Internal),
             message: fields.message,
             hint: fields.hint,
@@ -109,7 +109,7 @@ impl<'de> Deserialize<'de> for FailureJson {
     }
 }
 
-/// Upward: who waits that long has waited long enough.
+/// Rounds a wait up to whole seconds, so that a client that waits as told does not come too early.
 pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

@@ -1,11 +1,11 @@
-//! Points in time as text: RFC 3339 in UTC, always with microseconds, so that they sort as text.
+//! Timestamps as text: RFC 3339 in UTC, always with microseconds, so that they sort as text.
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Writes a time as `2026-11-15T12:00:00.000000Z`.
+/// Formats a time as `2026-11-15T12:00:00.000000Z`.
 #[derive(Clone, Copy, Debug)]
 pub struct Rfc3339(pub Timestamp);
 
@@ -31,7 +31,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timesta
     Timestamp::deserialize(deserializer)
 }
 
-/// The same for times that may be missing.
+/// The same for optional times.
 pub mod optional {
     use jiff::Timestamp;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

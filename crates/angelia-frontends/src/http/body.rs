@@ -1,5 +1,4 @@
-//! What a request says: its body as JSON, and the query of its address. What is wrong is named by
-//! its place.
+//! Reads a request: its body as JSON and the query of its URL. Errors name the offending field.
 
 use std::time::Duration;
 
@@ -13,17 +12,18 @@ use serde::de::DeserializeOwned;
 
 use super::ApiError;
 
-/// Product limit of a request's body.
+/// The product limit for the body of a request.
 const LIMIT: usize = 64 << 20;
 
-/// Of a body that is too large, so much is read and thrown away: a client that writes everything
-/// before it reads would otherwise see a broken connection instead of the answer.
+/// The part of an oversized body that is read and discarded. A client that writes everything before
+/// it reads would otherwise see a broken connection instead of the error.
 const DISCARD: usize = 2 * LIMIT;
 
-/// For the whole body; from this machine even the largest takes less than a second.
+/// The time for the whole body to arrive; from this machine even the largest takes less than a
+/// second.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The body as JSON; an empty one counts as `{}`.
+/// Extracts the body as JSON; an empty body counts as `{}`.
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
@@ -37,7 +37,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// The body, within its limits of size and time.
+/// Reads the body within its limits of size and time.
 pub(super) async fn read_whole(headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
@@ -62,6 +62,7 @@ async fn read(mut body: Body) -> Result<Bytes, ApiError> {
         if length <= LIMIT {
             bytes.extend_from_slice(&data);
         } else if length <= DISCARD {
+            // Too large: free the memory, and keep reading so that the client gets the error.
             bytes = Vec::new();
         } else {
             break;
@@ -75,7 +76,7 @@ async fn read(mut body: Body) -> Result<Bytes, ApiError> {
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     if bytes.trim_ascii_start().starts_with(b"[") {
-        // Serde would take a list for the fields in their order.
+        // Serde would accept a list as the fields in order.
         return Err(ApiError::invalid("the body: this must be a JSON object"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -95,7 +96,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-/// The part of the address after `?`.
+/// Extracts the query of the URL.
 pub(super) struct QueryOf<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for QueryOf<T> {

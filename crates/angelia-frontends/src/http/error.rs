@@ -1,4 +1,4 @@
-//! What is answered when a request cannot be served: one shape, one table.
+//! Error responses of `/api`: one shape, and one table of statuses.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -30,8 +30,8 @@ pub struct ErrorBody {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorDetail {
-    /// A word of [`FailureKind`], or one of `not_found`, `conflict` (too late), `busy` (try again
-    /// later), `too_large`.
+    /// A [`FailureKind`], or one of `not_found`, `conflict` (too late), `busy` (try again later),
+    /// `too_large`.
     pub kind: Cow<'static, str>,
     /// What failed.
     pub message: String,
@@ -128,7 +128,7 @@ impl ApiError {
     }
 }
 
-/// The same in the words of the dialects.
+/// Translates an error of `/api` for the dialects.
 impl From<ApiError> for DialectError {
     fn from(error: ApiError) -> Self {
         let ApiError { status, detail, retry_after } = error;
@@ -152,7 +152,7 @@ impl From<ApiError> for DialectError {
     }
 }
 
-/// The table: how a failure is answered.
+/// Returns the HTTP status of a failure.
 const fn failure_status(kind: FailureKind) -> StatusCode {
     match kind {
         // Not 401, which is about our own token: here the agent lacks its login.

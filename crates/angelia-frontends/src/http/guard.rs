@@ -1,6 +1,6 @@
-//! Who may ask at all. A page in the owner's browser can reach a loopback port too, under a name it
-//! controls and with the browser's help; so names, origins and the token are all checked, in that
-//! order.
+//! Authenticates every request. A page in the owner's browser can reach a loopback port too, under
+//! a host name it controls and with the browser's help. So host names, origins and the token are
+//! all checked, in that order.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -17,24 +17,24 @@ use axum::{
 use super::{ApiError, ApiState, TERMINAL_HEADER, keys::Who, spelled};
 use crate::socket::Peer;
 
-/// Where a request came in.
+/// The connection that a request came in on.
 #[derive(Clone, Copy, Debug)]
 pub enum Caller {
-    /// At this address of ours.
+    /// Over TCP, at this local address.
     Tcp(SocketAddr),
     Unix(Peer),
 }
 
 impl Caller {
-    /// Whose keys and claims these are. Every way in leads to the owner.
+    /// Returns the caller name for idempotency keys. Every connection belongs to the owner.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Tcp(_) | Self::Unix(_) => "owner",
         }
     }
 
-    /// The owner sits at a terminal behind this request: our own client says so, over the socket
-    /// only the owner can open, and it is not an agent's process.
+    /// Returns whether the owner sits at a terminal behind this request: our own client says so,
+    /// over the socket that only the owner can open, and it is not an agent's process.
     pub(super) async fn is_terminal(&self, headers: &HeaderMap) -> bool {
         match self {
             Self::Tcp(_) => false,
@@ -42,7 +42,7 @@ impl Caller {
         }
     }
 
-    /// May it decide? Agents must not answer their own questions.
+    /// Refuses decisions from an agent's process: agents must not answer their own questions.
     pub(super) async fn may_decide(&self) -> Result<(), ApiError> {
         match self {
             Self::Unix(peer) if peer.is_agent().await => Err(ApiError::agent_decides()),
@@ -68,10 +68,10 @@ pub(super) async fn guard(
     }
 }
 
-/// Who it is, if they may ask this at all.
+/// Returns the principal of a request, if it may make this request at all.
 fn admit(state: &ApiState, request: &Request) -> Result<Who, ApiError> {
     let Some(caller) = request.extensions().get::<Caller>() else {
-        return Err(ApiError::internal("a listener did not say who calls"));
+        return Err(ApiError::internal("the listener did not attach the connection's source"));
     };
     let headers = request.headers();
     match caller {
@@ -101,12 +101,13 @@ fn admit(state: &ApiState, request: &Request) -> Result<Who, ApiError> {
     }
 }
 
-/// Sessions, turns and approvals of everybody: the owner's own affairs.
+/// Returns whether a path is for the owner only: it shows sessions, turns and approvals of
+/// everyone.
 fn is_owners_path(path: &str) -> bool {
     path == "/api" || path.starts_with("/api/")
 }
 
-/// Tokens in the request, in either of the two places.
+/// Returns the tokens of a request, from either header.
 fn offered(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let bearer = headers.get_all(header::AUTHORIZATION).into_iter().filter_map(|value| {
         let (scheme, token) = value.as_bytes().split_at_checked("Bearer ".len())?;
@@ -116,11 +117,12 @@ fn offered(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     bearer.chain(api_key)
 }
 
-/// Every name the request gives us must be ours: the header, and the target where it has one.
+/// Checks every host name in the request: the header, and the target if it has one.
 fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<(), ApiError> {
     let mut given = request.headers().get_all(header::HOST).into_iter();
     let (host, another) = (given.next(), given.next());
     let host = host
+        // Several `Host` headers are ambiguous, so they are refused.
         .filter(|_| another.is_none())
         .and_then(|host| host.to_str().ok())
         .and_then(|host| host.parse().ok());
@@ -133,7 +135,7 @@ fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<
     }
 }
 
-/// A browser says which page is asking; only our own pages and those the owner named may.
+/// Checks the origin that a browser sends: only our own pages and those the owner listed may call.
 fn check_origin(
     state: &ApiState,
     headers: &HeaderMap,
@@ -161,8 +163,8 @@ fn is_own_page(state: &ApiState, origin: &str, local: Option<SocketAddr>) -> boo
     authority.parse().is_ok_and(|authority| is_ours(state, &authority, port, local))
 }
 
-/// A loopback name or the very address the connection came in on, with our port; or a name from
-/// the configuration.
+/// Returns whether an authority is ours: a loopback name or the local address of the connection,
+/// with our port, or a name from the configuration.
 fn is_ours(
     state: &ApiState,
     name: &Authority,

@@ -1,5 +1,6 @@
-//! `GET /healthz`: alive, and of which version. Over the socket also what a command needs to know
-//! before it uses this daemon instead of working by itself. `GET /readyz`: can it do its work?
+//! `GET /healthz` reports that the daemon is alive, and its version. Over the Unix socket it also
+//! reports what a command must know before it uses this daemon instead of working by itself. `GET
+//! /readyz` reports whether the daemon can do its work.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub(super) async fn healthz(
     })
 }
 
-/// Ready once the record can be read.
+/// The daemon is ready once the record can be read.
 pub(super) async fn readyz(
     State(state): State<Arc<ApiState>>,
 ) -> Result<Json<serde_json::Value>, ApiError> {

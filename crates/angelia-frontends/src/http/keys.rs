@@ -1,5 +1,5 @@
-//! Who calls, and what that caller may have: the owner by the token, others by keys of their own.
-//! Keys are known by their hashes only.
+//! Authenticates callers and describes what they may use: the owner by the token, others by their
+//! own keys. Only hashes of keys are known here.
 
 use std::{
     fmt,
@@ -8,28 +8,28 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// A key that the owner has given to somebody; `angelia keys add` makes them.
+/// A key that the owner gave to another user or program; `angelia keys add` creates it.
 #[derive(Clone)]
 pub struct Key {
-    /// For lists and records; never secret.
+    /// The name for lists and records; never secret.
     pub name: Arc<str>,
-    /// Of the key itself.
+    /// The hash of the key itself.
     pub sha256: [u8; 32],
     pub grant: Grant,
 }
 
-/// The keys that count now. Every clone sees a change at once.
+/// The valid keys. Every clone sees a change at once.
 #[derive(Clone, Debug, Default)]
 pub struct Keys(Arc<RwLock<Arc<[Key]>>>);
 
 impl Keys {
-    /// These, and no others from now on.
+    /// Replaces all keys.
     pub fn replace(&self, keys: Vec<Key>) {
-        // What is behind the lock is whole at every moment.
+        // The value is replaced as a whole, so it is valid even after a panic.
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys.into();
     }
 
-    /// Whose key this is. Takes the same time whichever it is, and whether it is one.
+    /// Returns the principal of a key, if it is valid. Takes the same time for every input.
     pub(super) fn holder(&self, offered: &[u8]) -> Option<Who> {
         let keys = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
         let offered: [u8; 32] = Sha256::digest(offered).into();
@@ -49,20 +49,20 @@ impl From<Vec<Key>> for Keys {
     }
 }
 
-/// What a caller may have over the model APIs.
+/// What a principal may use over the model APIs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
     pub profiles: Allowed,
-    /// Agents that act on this machine; the owner's own setting must allow it too.
+    /// Allows agents that act on this machine; the owner's own setting must allow them too.
     pub agent_mode: bool,
     pub max_cost_usd_per_day: Option<f64>,
 }
 
-/// Which model ids.
+/// The model ids that a key may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
     All,
-    /// Names of profiles, and words before the `/` of model ids.
+    /// Names of profiles, and prefixes (the part before the `/`) of model ids.
     Only(Vec<Arc<str>>),
 }
 
@@ -75,10 +75,10 @@ impl Allowed {
     }
 }
 
-/// Whoever sent a request, once that is known.
+/// The authenticated sender of a request.
 #[derive(Clone, Debug)]
 pub struct Who {
-    /// Two of them never see each other's sessions.
+    /// Principals with different names never see each other's sessions.
     pub name: Arc<str>,
     pub grant: Arc<Grant>,
     pub is_owner: bool,
@@ -99,7 +99,7 @@ impl Who {
 
     fn holder(key: &Key) -> Self {
         Self {
-            // Nobody can call a key so that it is taken for the owner.
+            // The prefix keeps a key named `owner` from being taken for the owner.
             name: format!("key:{}", key.name).into(),
             grant: Arc::new(key.grant.clone()),
             is_owner: false,
@@ -107,7 +107,7 @@ impl Who {
     }
 }
 
-/// Takes the same time whatever they are.
+/// Compares two hashes in constant time.
 pub(super) fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     let difference = one.iter().zip(other).fold(0, |d, (a, b)| d | (a ^ b));
     std::hint::black_box(difference) == 0
@@ -115,7 +115,7 @@ pub(super) fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key")
+        f.debug_struct("AccessKey")
             .field("name", &self.name)
             .field("grant", &self.grant)
             .finish_non_exhaustive()

@@ -1,5 +1,5 @@
-//! `GET /metrics`: counts for Prometheus. No ids, no prompts, no names that somebody made up: only
-//! how much and how it ended.
+//! `GET /metrics`: counters and gauges for Prometheus. Labels hold no ids, no prompts and no
+//! user-chosen names.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use axum::{
 
 use super::ApiState;
 
-/// Paths by which requests are counted; what is below one of them counts as it.
+/// The paths by which requests are counted. A path below one of them counts as it.
 const PATHS: [&str; 14] = [
     "/v1/messages/count_tokens",
     "/v1/messages",
@@ -38,7 +38,7 @@ const PATHS: [&str; 14] = [
     "/openapi.json",
 ];
 
-/// Of this process, since it started.
+/// Counts requests of this process since it started.
 #[derive(Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
@@ -70,7 +70,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// Prometheus' text.
+/// Text in the Prometheus exposition format.
 #[derive(Default)]
 struct Exposition(String);
 
@@ -88,7 +88,7 @@ impl Exposition {
         let _infallible = writeln!(self.0, "{name} {value}");
     }
 
-    /// One gauge with a label.
+    /// Writes one gauge with a label.
     fn gauges(&mut self, name: &str, help: &str, label: &str, values: &[(&str, usize)]) {
         self.family(name, "gauge", help);
         for (word, value) in values {
@@ -97,7 +97,6 @@ impl Exposition {
     }
 }
 
-/// What the engine does.
 fn engine(text: &mut Exposition, gauges: &Gauges) {
     let name = "angelia_turns_finished_total";
     text.family(name, "counter", "Turns that have ended, by their status.");
@@ -119,7 +118,7 @@ fn engine(text: &mut Exposition, gauges: &Gauges) {
         agents.wanted,
     );
     text.gauge("angelia_sessions_live", "Sessions that are in memory.", gauges.sessions);
-    text.gauge("angelia_approvals_pending", "Questions that wait for somebody.", gauges.approvals);
+    text.gauge("angelia_approvals_pending", "Approvals awaiting a decision.", gauges.approvals);
 }
 
 fn bus(text: &mut Exposition, state: &ApiState) {
@@ -127,11 +126,11 @@ fn bus(text: &mut Exposition, state: &ApiState) {
     let endpoints = door.bus.endpoints();
     let listening = endpoints.iter().filter(|one| one.session.is_some()).count();
     let queued: usize = endpoints.iter().map(|one| one.queued).sum();
-    text.gauge("angelia_bus_endpoints_listening", "Endpoints where somebody listens.", listening);
+    text.gauge("angelia_bus_endpoints_listening", "Endpoints with a listener.", listening);
     text.gauge("angelia_bus_messages_queued", "Messages that wait for their receivers.", queued);
 }
 
-/// Open until it is answered, or given up.
+/// Counts a request as open until it is answered or dropped.
 struct Open<'a>(&'a AtomicI64);
 
 impl Drop for Open<'_> {
@@ -161,15 +160,15 @@ pub(super) async fn count(
 pub(super) async fn show(State(state): State<Arc<ApiState>>) -> Response {
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     let mut text = Exposition::default();
-    text.family("angelia_build_info", "gauge", "Which version runs.");
+    text.family("angelia_build_info", "gauge", "The running version.");
     let version = format!("version=\"{}\"", state.version);
     text.labelled("angelia_build_info", &version, 1);
     state.metrics.write(&mut text);
     let gauges = state.engine.gauges();
     engine(&mut text, &gauges);
-    // Those of the doors are connections, and what goes on after a request.
+    // The `http` tasks are connections, and work that outlives its request.
     let tasks = [("engine", gauges.tasks), ("http", state.tasks.count())];
-    text.gauges("angelia_tasks", "Tasks that run.", "group", &tasks);
+    text.gauges("angelia_tasks", "Running tasks.", "group", &tasks);
     bus(&mut text, &state);
     ([(header::CONTENT_TYPE, kind)], text.0).into_response()
 }

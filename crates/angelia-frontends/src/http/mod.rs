@@ -1,12 +1,15 @@
-//! HTTP: `/api` for the owner's own programs, and `/healthz`, over TCP and over the Unix socket.
+//! The HTTP frontend: `/api` for the owner's own programs, `/v1` for clients of model APIs, and
+//! `/healthz`, over TCP and over the Unix socket.
 //!
-//! - [`ApiState`]: what the daemon hands in.
+//! - [`ApiState`]: everything the daemon provides.
 //! - [`serve_tcp`], [`serve_unix`]: the listeners.
-//! - [`router`]: paths to handlers, for tests without a socket.
-//! - `guard`: who may ask at all; `keys`: who that is. `spelled`: refusals in the caller's words.
-//! - `body`: what a request says; [`ApiError`]: what is answered when it cannot be done.
-//! - [`resources`]: sessions, turns and approvals as callers see them.
-//! - `api`: the handlers. `v1`: the model APIs, by way of [`dialect`], [`anthropic`] and [`openai`].
+//! - [`router`]: maps paths to handlers; also for tests without a socket.
+//! - `guard`: authenticates requests; `keys`: the principals and their keys. `early_errors`: errors
+//!   from before a dialect is chosen, in the format the client expects.
+//! - `body`: reads the body and the query of a request; [`ApiError`]: the error responses.
+//! - [`resources`]: sessions, turns and approvals as clients see them.
+//! - `api`: the handlers of `/api`. `v1`: the model APIs, built on [`dialect`], [`anthropic`] and
+//!   [`openai`].
 
 pub mod anthropic;
 mod api;
@@ -39,14 +42,15 @@ pub use metrics::Metrics;
 pub use serve::{serve_tcp, serve_unix};
 pub use state::{ApiState, OwnerToken};
 
-/// Says that the owner sits at a terminal behind this request; only our own command-line client
-/// sends it, and it counts only over the Unix socket.
+/// Marks a request with the owner at a terminal behind it. Only our own command-line client sends
+/// it, and it counts only over the Unix socket.
 pub const TERMINAL_HEADER: &str = "x-angelia-terminal";
 
-/// The scope of the names that the owner gives to sessions, here and with `run -s`.
+/// The scope of the session names that the owner chooses, here and with `run -s`.
 pub const OWNERS_NAMES: &str = "run";
 
-/// Every path. A request must carry its [`Caller`] as an extension; the listeners put it there.
+/// Routes every path. A request must carry its [`ConnectionSource`] as an extension; the listeners
+/// insert it.
 pub fn router(state: Arc<ApiState>) -> Router {
     Router::new()
         .route("/healthz", get(health::healthz))

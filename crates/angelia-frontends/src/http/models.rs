@@ -1,4 +1,4 @@
-//! `GET /v1/models`, in the shape the caller expects: by its headers and query.
+//! `GET /v1/models`, in the format the client expects, which its headers and query reveal.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,11 +19,11 @@ use super::{
     v1::object,
 };
 
-/// We know no dates of birth; the shapes want some.
+/// We do not know when models were released, but the formats require a date.
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const CREATED_UNIX: i64 = 1_767_225_600;
 
-/// What is told of the largest models; the agents know better.
+/// The context window reported for every model; the agents know the real one.
 const CONTEXT: u64 = 200_000;
 
 type Shared = State<Arc<ApiState>>;
@@ -48,7 +48,7 @@ pub(super) async fn list(
     object(list.to_string().into_bytes())
 }
 
-/// One of them; also ids that the list does not show, as long as they mean something.
+/// Describes one model, also one that is not listed, as long as its id resolves.
 pub(super) async fn show(
     State(state): Shared,
     Extension(who): Extension<Who>,
@@ -73,7 +73,7 @@ struct Listed {
     mode: Mode,
 }
 
-/// What this caller can have: families by executor, profiles, aliases.
+/// Lists the models this principal may use: by executor, then profiles, then aliases.
 fn ids(state: &ApiState, who: &Who) -> Vec<Listed> {
     let settings = &state.models;
     let mut ids = Vec::new();
@@ -116,7 +116,7 @@ fn anthropic(ids: &[Listed], query: &HashMap<String, String>) -> Value {
     let start = after.and_then(|id| ids.iter().position(|one| one.id == *id));
     let rest = ids.get(start.map_or(0, |at| at + 1)..).unwrap_or_default();
     let limit = query.get("limit").and_then(|limit| limit.parse().ok());
-    // An empty page would have somebody ask for ever.
+    // With an empty page a client would ask for the next one forever.
     let limit: usize = limit.unwrap_or(20).max(1);
     let page = rest.get(..limit.min(rest.len())).unwrap_or_default();
     json!({

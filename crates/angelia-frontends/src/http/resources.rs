@@ -1,5 +1,5 @@
-//! Sessions, turns and approvals as callers of `/api` see them. The same types are read by our own client, so
-//! that a command shows one thing whether a daemon or the command itself did the work.
+//! Sessions, turns and approvals as clients of `/api` see them. Our own client reads the same
+//! types, so that a command prints the same whether a daemon or the command itself did the work.
 
 mod approval;
 
@@ -18,7 +18,7 @@ pub use self::approval::{Approval, Decided};
 use super::openapi::shapes;
 use crate::event_json::{FailureJson, UsageJson, time};
 
-/// One page; `next` is what to ask for to get the page after it.
+/// One page of a list; `next` is the cursor of the page after it, if any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct List<T> {
     pub data: Vec<T>,
@@ -43,7 +43,7 @@ pub struct Session {
     pub model: Option<String>,
     pub cwd: PathBuf,
     pub permissions: String,
-    /// The agent's own name for the conversation, once it has one.
+    /// The agent's own id for the conversation, once it has one.
     pub native_session_id: Option<String>,
     #[serde(with = "id::optional")]
     #[schemars(with = "Option<String>")]
@@ -91,9 +91,9 @@ pub struct Turn {
     #[serde(with = "time::optional")]
     #[schemars(with = "Option<String>")]
     pub finished_at: Option<Timestamp>,
-    /// What was asked; images are only counted.
+    /// The input; of images only type and size are shown.
     pub input: Vec<InputPart>,
-    /// The answer, when there is one; a running turn's is in its events.
+    /// The answer, once the turn has ended; the text of a running turn is in its events.
     pub text: Option<String>,
     pub reason: Option<String>,
     #[schemars(schema_with = "shapes::usage")]
@@ -105,7 +105,7 @@ pub struct Turn {
     pub resumes_at: Option<Timestamp>,
 }
 
-/// A piece of a turn's input, as it is shown again.
+/// A part of a turn's input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum InputPart {
@@ -150,7 +150,7 @@ impl From<&TurnRecord> for Turn {
     }
 }
 
-/// A turn that was taken on; its events tell the rest.
+/// A turn that was accepted; its events report the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     #[serde(with = "id")]
@@ -159,7 +159,7 @@ pub struct Accepted {
     #[serde(with = "id")]
     #[schemars(with = "String")]
     pub session_id: SessionId,
-    /// `running` or `queued`; of a request that was made before, how its turn stands now.
+    /// `running` or `queued`; for a repeated request, the current status of its turn.
     pub status: String,
 }
 
@@ -170,13 +170,13 @@ impl Accepted {
     }
 }
 
-/// What became of words for a running turn.
+/// What became of input for a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Steered {
-    /// The running agent has them.
+    /// The running agent received it.
     Passed,
-    /// They are the session's next turn.
+    /// It became the session's next turn.
     Queued {
         #[serde(with = "id")]
         #[schemars(with = "String")]
@@ -222,7 +222,7 @@ pub struct Executor {
     pub path: Option<PathBuf>,
     /// `in`, `out`, `unknown`, `not_needed`.
     pub login: String,
-    /// Who pays, where the agent tells it.
+    /// Who pays for the usage, if the agent reports it.
     pub lane: Option<String>,
     #[schemars(schema_with = "shapes::failure")]
     pub problem: Option<FailureJson>,
@@ -254,7 +254,7 @@ impl Executor {
 }
 
 mod id {
-    //! Identifiers as text.
+    //! Serializes identifiers as text.
 
     use std::{fmt::Display, str::FromStr};
 
@@ -273,7 +273,7 @@ mod id {
     }
 
     pub(super) mod optional {
-        //! Where there may be none.
+        //! The same for optional identifiers.
 
         use super::{Deserialize, Deserializer, Display, Error, FromStr, Serializer};
 

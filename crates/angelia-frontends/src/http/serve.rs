@@ -1,5 +1,6 @@
-//! The listeners. One task accepts, one task per connection serves; all of them stop with the
-//! daemon's tasks: no new connections, idle ones closed, what is under way finished within a grace.
+//! The listeners. One task accepts and one task per connection serves. All of them stop with the
+//! daemon's tasks: no new connections, idle ones are closed, and running requests finish within a
+//! grace period.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -18,30 +19,31 @@ use tower::ServiceExt;
 use super::{ApiState, Caller, router};
 use crate::socket::Peer;
 
-/// At one listener; who comes beyond that waits to be accepted. Each listener has its own, so that
-/// a flood on the port does not lock the owner's terminal out of the socket.
+/// The maximum number of connections of one listener; further clients wait to be accepted. Each
+/// listener has its own limit, so that a flood on the port does not lock the owner's terminal out
+/// of the socket.
 const CONNECTIONS: usize = 256;
 
-/// A head is no larger than that; a hostile one would else hold some hundred kilobytes.
+/// Limits of a request head; without them a hostile head could hold some hundred kilobytes.
 const HEADERS: usize = 100;
 const HEAD_BYTES: usize = 64 * 1024;
 
-/// For the head of a request to arrive, also the next one on a connection that is kept open.
+/// The time for a request head to arrive, also for the next one on a connection that is kept open.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// For what is under way when the daemon stops. Turns are ended by the engine in that time, and
-/// their viewers see it.
+/// The time for running requests to finish when the daemon stops. Meanwhile the engine ends their
+/// turns, and the clients see that.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// After a refused `accept`, which is nearly always a lack of file descriptors.
+/// The pause after a failed `accept`, which nearly always means that file descriptors ran out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves `/healthz` and `/api` on a port until `tasks` stop. Returns at once.
+/// Serves all paths on a TCP port until `tasks` stop. Returns at once.
 pub fn serve_tcp(listener: TcpListener, state: Arc<ApiState>, tasks: &Tasks) {
     serve(listener, state, tasks);
 }
 
-/// Serves the same on a Unix socket, for its user and without a token.
+/// Serves all paths on a Unix socket, for its own user and without a token.
 pub fn serve_unix(listener: UnixListener, state: Arc<ApiState>, tasks: &Tasks) {
     serve(listener, state, tasks);
 }
@@ -62,7 +64,7 @@ impl Listener for TcpListener {
     }
 
     fn caller(stream: &TcpStream) -> io::Result<Caller> {
-        // Events are small and wanted at once.
+        // Events are small and must be sent at once.
         stream.set_nodelay(true)?;
         Ok(Caller::Tcp(stream.local_addr()?))
     }
@@ -89,14 +91,14 @@ fn serve<L: Listener>(listener: L, state: Arc<ApiState>, tasks: &Tasks) {
 async fn accept<L: Listener>(listener: L, router: Router, tasks: Tasks) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        // Never closed, so it always comes.
+        // The semaphore is never closed, so this never fails.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;
         };
         let stream = match listener.accept().await {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -104,7 +106,7 @@ async fn accept<L: Listener>(listener: L, router: Router, tasks: Tasks) {
         let caller = match L::caller(&stream) {
             Ok(caller) => caller,
             Err(error) => {
-                tracing::debug!(%error, "a connection was gone before it was served");
+                tracing::debug!(%error, "a connection closed before it was served");
                 continue;
             }
         };

@@ -1,4 +1,5 @@
-//! Errors that happen before a dialect is at work, in the words of the dialect that was meant.
+//! Errors from before a dialect is chosen (guard, unknown path, wrong method), in the format that
+//! the client of the path expects.
 
 use axum::{
     extract::Request,

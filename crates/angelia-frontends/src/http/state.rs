@@ -1,4 +1,4 @@
-//! What the HTTP frontend needs from the daemon.
+//! The state that the daemon provides to the HTTP frontend.
 
 use std::{fmt, sync::Arc};
 
@@ -12,27 +12,27 @@ use super::{
     metrics::Metrics,
 };
 
-/// Made once by the daemon; every listener shares it.
+/// Created once by the daemon and shared by every listener.
 pub struct ApiState {
     pub engine: Engine,
     pub profiles: Arc<dyn Profiles>,
     pub token: OwnerToken,
-    /// Of this program.
+    /// The version of this program.
     pub version: Arc<str>,
-    /// Hash of the configuration in force: a command with another one must not use this daemon.
+    /// The hash of the active configuration: a command with another one must not use this daemon.
     pub config_sha256: Arc<str>,
-    /// Names in `Host` that are ours besides the loopback ones: `name`, or `name:port`.
+    /// Accepted `Host` names besides the loopback ones: `name`, or `name:port`.
     pub allowed_hosts: Vec<String>,
-    /// Pages that may call us, as browsers write them in `Origin`.
+    /// Origins that may call us, as browsers write them in `Origin`.
     pub allowed_origins: Vec<String>,
-    /// What can be had over `/v1`, and by whom.
+    /// The models available over `/v1`, and to whom.
     pub models: ModelSettings,
-    /// What the model APIs remember of requests that have just been made.
+    /// Recent requests to the model APIs.
     pub recent: Recent,
     pub metrics: Metrics,
-    /// For what goes on after its request; ended with the listeners.
+    /// Runs work that outlives its request; stopped together with the listeners.
     pub tasks: Tasks,
-    /// Where this daemon has one.
+    /// The bus, if this daemon has one.
     pub bus: Option<BusApi>,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Debug for ApiState {
     }
 }
 
-/// The owner's token, kept as its hash: enough to recognise it, and nothing to leak.
+/// The hash of the owner's token: enough to recognise the token, and nothing to leak.
 #[derive(Clone)]
 pub struct OwnerToken([u8; 32]);
 
@@ -57,7 +57,7 @@ impl OwnerToken {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// Takes the same time whatever is offered.
+    /// Compares in constant time.
     pub fn is(&self, offered: &[u8]) -> bool {
         keys::same(&self.0, &Sha256::digest(offered).into())
     }

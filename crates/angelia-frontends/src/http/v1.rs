@@ -1,4 +1,4 @@
-//! `/v1`: the paths of the model APIs, each a dialect's decoder in front of what they share.
+//! `/v1`: the paths of the model APIs. Each runs its dialect's decoder and then the shared code.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -48,7 +48,7 @@ async fn messages(State(state): Shared, Extension(who): Caller, request: Request
     }
 }
 
-/// An estimate: nothing is asked of anybody.
+/// Estimates the tokens of a request without running a model.
 async fn count_tokens(request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let read = body::read_whole(&parts.headers, body).await;
@@ -81,7 +81,7 @@ async fn create_response(
     }
 }
 
-/// The request, with the items of earlier answers that it only names.
+/// Decodes a request, with the items of earlier answers that it only refers to.
 async fn read_response(
     state: &Arc<ApiState>,
     who: &Who,
@@ -142,7 +142,7 @@ async fn told(state: &ApiState, who: &Who, id: &str) -> Result<Told, DialectErro
     dialect::recorded(state, who, id.turn, id.part).await
 }
 
-/// In the words of Responses.
+/// Returns the status of a turn as Responses spells it.
 const fn status(state: &TurnState) -> &'static str {
     match state {
         TurnState::Queued => "queued",
@@ -155,7 +155,7 @@ pub(super) fn object(json: Vec<u8>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
-/// An item by the answer it stands in and its place there.
+/// Identifies an item by its answer and its index there.
 fn key(id: responses::ItemId) -> (TurnId, u32, u32) {
     (id.response.turn, id.response.part, id.index)
 }

@@ -1,4 +1,5 @@
-//! What may be said to the tools. The types are also the schemas that clients see.
+//! The arguments of the tools. The schemas that clients see are generated from these types, field
+//! comments included: models read them as tool descriptions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -6,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Refused;
 
-/// `delegate`.
+/// Arguments of `delegate`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
@@ -19,7 +20,7 @@ pub struct Task {
     pub session: Option<String>,
 }
 
-/// `sessions_list` and `approvals_pending`.
+/// Arguments of `sessions_list` and `approvals_pending`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct List {
@@ -31,7 +32,7 @@ pub struct List {
     pub before: Option<String>,
 }
 
-/// `sessions_show`.
+/// Arguments of `sessions_show`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Show {
@@ -51,7 +52,7 @@ pub struct Show {
     pub offset: Option<u64>,
 }
 
-/// `bus_send`.
+/// Arguments of `bus_send`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BusSend {
@@ -67,12 +68,13 @@ pub struct BusSend {
     pub channel: Option<String>,
 }
 
-/// `bus_status` and `bus_info`.
+/// Arguments of `bus_status` and `bus_info`.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// Reads what a client said; what is wrong with it is told to the model, which can correct it.
+/// Parses the arguments of a call. The error names the wrong field, so that the model can correct
+/// it.
 pub(super) fn read<T: DeserializeOwned>(said: Option<Map<String, Value>>) -> Result<T, Refused> {
     let said = Value::Object(said.unwrap_or_default());
     serde_path_to_error::deserialize(said).map_err(|error| {
@@ -81,17 +83,17 @@ pub(super) fn read<T: DeserializeOwned>(said: Option<Map<String, Value>>) -> Res
             "." => String::new(),
             place => format!("{place}: "),
         };
-        Refused::new(format!("the arguments do not fit: {place}{}", error.inner()))
+        Refused::new(format!("the arguments are invalid: {place}{}", error.inner()))
     })
 }
 
-/// The schema of a tool's arguments.
+/// Returns the schema of a tool's arguments.
 pub(super) fn schema<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = Value::from(schemars::schema_for!(T));
     let Some(fields) = schema.as_object_mut() else {
         return Map::new();
     };
-    // Which dialect it is and what we call the type is nobody's concern, and the model reads it all.
+    // The model reads the whole schema; its dialect and the name of our type are of no use there.
     for name in ["$schema", "title", "description"] {
         fields.remove(name);
     }

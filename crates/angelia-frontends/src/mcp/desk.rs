@@ -1,4 +1,4 @@
-//! What the tools need of the program around them.
+//! The operations that the tools need from the program around them.
 
 use std::{fmt, sync::Arc};
 
@@ -12,16 +12,16 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::{BusSend, Task};
 
 pub trait Desk: Send + Sync + 'static {
-    /// May the caller use the tool at all? Not every agent asks before it does.
+    /// Checks that the caller may use the tool. Not every agent asks for permission before a call.
     fn permitted<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<(), Refused>>;
 
-    /// Whom the caller may hand work to, for the description of the tool.
+    /// Returns the profiles that the caller may delegate to, for the description of the tool.
     fn delegates(&self) -> Vec<Delegate>;
 
-    /// What was recorded, as far as the caller may see it.
+    /// Returns the records that the caller may see.
     fn records(&self) -> BoxFuture<'_, Result<Records, Refused>>;
 
-    /// Runs a turn to its end. Cancelling `stop` interrupts it.
+    /// Runs a turn of another profile to its end. Cancelling `stop` interrupts it.
     fn delegate(
         &self,
         task: Task,
@@ -29,24 +29,24 @@ pub trait Desk: Send + Sync + 'static {
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<Answer, Refused>>;
 
-    /// Sends a message, and says what became of it.
+    /// Sends a bus message. Returns a text that says whether it was delivered or queued.
     fn send(&self, message: BusSend) -> BoxFuture<'_, Result<String, Refused>>;
 
     fn bus_status(&self) -> BoxFuture<'_, Result<String, Refused>>;
 
-    /// The caller's own endpoint and session.
+    /// Returns the caller's own endpoint and session.
     fn bus_info(&self) -> BoxFuture<'_, Result<String, Refused>>;
 }
 
-/// A profile that work can be handed to.
+/// A profile that the caller may delegate to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delegate {
     pub name: Arc<str>,
-    /// In a few words.
+    /// A few words about the profile.
     pub about: String,
 }
 
-/// The record, and how much of it the caller may see.
+/// The store, and how much of it the caller may see.
 pub struct Records {
     pub store: Arc<dyn Store>,
     pub sight: Sight,
@@ -54,15 +54,16 @@ pub struct Records {
 
 impl fmt::Debug for Records {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Records").field("sight", &self.sight).finish_non_exhaustive()
+        f.debug_struct("VisibleRecords").field("visibility", &self.sight).finish_non_exhaustive()
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// The owner's.
+    /// The owner sees everything.
     Everything,
-    /// An agent's: its own session, and those it began by handing work on.
+    /// An agent sees its own session, and those that it started by delegating, directly or
+    /// indirectly.
     From(SessionId),
 }
 
@@ -73,11 +74,11 @@ pub struct Answer {
     pub turn: TurnId,
     pub status: &'static str,
     pub text: String,
-    /// Why it is no answer; `text` is then what there was of it.
+    /// Why the turn failed; `text` is then a partial answer.
     pub failed: Option<String>,
 }
 
-/// What cannot be done, and what to do about it.
+/// Why a tool call failed, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default())]
 pub struct Refused {
@@ -103,7 +104,8 @@ impl From<StoreError> for Refused {
     }
 }
 
-/// Where a running turn says what it does. Whoever does not listen misses it.
+/// Reports the progress of a running turn. Reports that the client does not take in time are
+/// dropped.
 #[derive(Clone, Debug)]
 pub struct Progress(mpsc::Sender<String>);
 

@@ -1,5 +1,5 @@
-//! Notices that the client has gone. The protocol's library goes on for seconds with what was asked
-//! before; nobody wants it any more.
+//! Detects that the client has disconnected. The MCP library would work for seconds on requests
+//! whose answers have no reader any more.
 
 use std::{
     io,
@@ -10,7 +10,7 @@ use std::{
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-/// Cancels the token at the end of what it reads.
+/// A reader that cancels a token at the end of its input or on an error.
 pub(super) struct Ending<R> {
     pub(super) input: R,
     pub(super) ended: CancellationToken,

@@ -1,5 +1,5 @@
-//! Who began which session. A turn that was handed on by an agent is recorded with that agent's
-//! session as its caller; from this follows how deep a session stands and what an agent may see.
+//! Which session delegated to which. A turn that an agent delegated is recorded with that agent's
+//! session as its caller; this gives the nesting depth of a session, and what an agent may see.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use angelia_core::{
     ports::{Page, Store, StoreError},
 };
 
-/// How often work is handed on, from one agent to the next, before it must be done.
+/// The limit on nested delegation, from one agent to the next.
 pub const DEEPEST: usize = 3;
 
-/// Before the id of the session that handed a turn on.
+/// In a turn's `caller`, stands before the id of the session that delegated the turn.
 const PREFIX: &str = "session:";
 
-/// How far back a turn is looked for that has not ended.
+/// How many of the newest turns are searched for a running one.
 const LOOKED_THROUGH: usize = 64;
 
-/// What a turn's `caller` is when an agent's session handed it on.
+/// Returns the `caller` of a turn that this session delegated.
 pub fn caller_name(session: SessionId) -> Arc<str> {
     format!("{PREFIX}{session}").into()
 }
@@ -27,7 +27,7 @@ fn caller(turn: &TurnRecord) -> Option<SessionId> {
     name.strip_prefix(PREFIX)?.parse().ok()
 }
 
-/// The turn that a session is busy with; without one, its last.
+/// Returns the running turn of a session, else its latest one.
 pub async fn current_turn(
     store: &dyn Store,
     session: SessionId,
@@ -39,14 +39,14 @@ pub async fn current_turn(
     Ok(turns.into_iter().nth(running.unwrap_or(0)))
 }
 
-/// The session that handed the current turn of this one on.
+/// Returns the session that delegated the current turn of this one.
 async fn parent(store: &dyn Store, session: SessionId) -> Result<Option<SessionId>, StoreError> {
     let turn = current_turn(store, session).await?;
     Ok(turn.as_ref().and_then(caller))
 }
 
-/// How many agents stand between this session and a person or program; never more than one above
-/// [`DEEPEST`].
+/// Returns how many agents stand between this session and a person or program; at most one more
+/// than [`MAX_DELEGATION_DEPTH`].
 pub async fn depth(store: &dyn Store, session: SessionId) -> Result<usize, StoreError> {
     let (mut at, mut depth) = (session, 0);
     while depth <= DEEPEST
@@ -57,7 +57,7 @@ pub async fn depth(store: &dyn Store, session: SessionId) -> Result<usize, Store
     Ok(depth)
 }
 
-/// Is it the same, or was it begun by handing work on from there?
+/// Returns whether `session` is `top` itself, or was started by delegation from it.
 pub async fn is_below(
     store: &dyn Store,
     session: SessionId,

@@ -1,11 +1,11 @@
-//! Angelia's tools for MCP clients: hand work to another profile, look at sessions and approvals,
+//! Angelia's tools for MCP clients: delegate work to another profile, read sessions and approvals,
 //! use the bus. No tool here touches a file or runs a command.
 //!
-//! - [`Desk`]: what the tools need of the program around them.
-//! - `tools`: what is offered, and [`arguments`]: what may be said to it.
-//! - `server`: the protocol, and `ending`: how we notice that the client has gone.
-//! - `records`: sessions and approvals as tools show them; [`lineage`]: who began which session,
-//!   and therefore what an agent may see and how deep it stands.
+//! - [`ToolBackend`]: the operations that the tools need from the program around them.
+//! - `tools`: the tool definitions; [`arguments`]: their arguments.
+//! - `server`: the protocol; `eof`: detects that the client has disconnected.
+//! - `records`: sessions and approvals as the tools show them; [`lineage`]: which session delegated
+//!   to which, and therefore what an agent may see and how deep it is nested.
 
 pub mod arguments;
 mod desk;
@@ -20,8 +20,8 @@ pub use self::{
     server::serve,
 };
 
-/// What agents know our server by.
+/// The name under which agents know our server.
 pub const SERVER: &str = "angelia";
 
-/// The names that agents give to its tools.
+/// Matches the names that agents give to our tools.
 pub const OWN_TOOLS: &str = "mcp__angelia__*";

@@ -1,4 +1,4 @@
-//! Sessions and approvals as tools show them: a page at a time, and never more than a model can
+//! Sessions and approvals as the tools show them: a page at a time, and never more than a model can
 //! read.
 
 use angelia_core::{
@@ -20,14 +20,14 @@ const MOST_LISTED: usize = 100;
 const TURNS: usize = 10;
 const MOST_TURNS: usize = 20;
 
-/// Of a text in a list.
+/// The limit on a text in a list, in bytes.
 const SHORT: usize = 2_000;
-/// Of the one text that was asked for.
+/// The limit on one page of the answer that was asked for, in bytes.
 const PIECE: usize = 20_000;
 
-/// Records read at once while those are looked for that the caller may see.
+/// How many records are read at once in the search for those that the caller may see.
 const BATCH: usize = 100;
-/// How often, for one page.
+/// How many such batches are read for one page.
 const BATCHES: usize = 10;
 
 impl Records {
@@ -38,21 +38,21 @@ impl Records {
         }
     }
 
-    /// `sessions_list`.
+    /// Answers `sessions_list`.
     pub(super) async fn sessions(&self, list: &List) -> Result<Value, Refused> {
         let (found, next) = self.page::<SessionRecord>(list).await?;
         let sessions: Vec<_> = found.iter().map(resources::Session::from).collect();
         Ok(json!({"sessions": sessions, "next": next}))
     }
 
-    /// `approvals_pending`.
+    /// Answers `approvals_pending`.
     pub(super) async fn approvals(&self, list: &List) -> Result<Value, Refused> {
         let (found, next) = self.page::<ApprovalRecord>(list).await?;
         let approvals: Vec<Value> = found.iter().map(waiting).collect();
         Ok(json!({"approvals": approvals, "next": next}))
     }
 
-    /// What the caller may see of a list, and where its next page begins.
+    /// Returns the records of a page that the caller may see, and the cursor of the next page.
     async fn page<T: Listed>(&self, list: &List) -> Result<(Vec<T>, Option<String>), Refused> {
         let limit = within(list.limit, LISTED, MOST_LISTED);
         let mut page = Page { limit: BATCH, before: cursor(list.before.as_deref())? };
@@ -64,6 +64,8 @@ impl Records {
                 if found.len() == limit {
                     return Ok((found, page.before.map(|id| id.to_string())));
                 }
+                // Also for records that the caller may not see, so that the next page starts after
+                // them.
                 page.before = Some(one.id());
                 if self.shows(one.session()).await? {
                     found.push(one);
@@ -76,11 +78,11 @@ impl Records {
         Ok((found, page.before.map(|id| id.to_string())))
     }
 
-    /// `sessions_show`.
+    /// Answers `sessions_show`.
     pub(super) async fn session(&self, show: &Show) -> Result<Value, Refused> {
         let unknown = || {
-            Refused::new(format!("there is no session `{}` to be seen", show.session))
-                .with_hint("sessions_list names those there are")
+            Refused::new(format!("there is no session `{}` that you may see", show.session))
+                .with_hint("sessions_list shows the sessions that you may see")
         };
         let id: SessionId = show.session.parse().map_err(|_| unknown())?;
         let session = self.store.session(id).await?.ok_or_else(unknown)?;
@@ -120,7 +122,7 @@ impl Records {
     }
 }
 
-/// What is listed, and whose it is.
+/// A record that can be listed, and its session.
 trait Listed: Sized + Send {
     fn read(store: &dyn Store, page: Page) -> BoxFuture<'_, Result<Vec<Self>, StoreError>>;
     fn id(&self) -> Uuid;
@@ -160,11 +162,11 @@ fn within(wanted: Option<u32>, usual: usize, most: usize) -> usize {
 }
 
 fn cursor(before: Option<&str>) -> Result<Option<Uuid>, Refused> {
-    let wrong = |_| Refused::new("before: this is not a place in the list; use `next` of a page");
+    let wrong = |_| Refused::new("before: this is not a cursor of the list; use `next` of a page");
     before.map(str::parse).transpose().map_err(wrong)
 }
 
-/// A turn as lists show it.
+/// Returns a turn as lists show it.
 fn short(turn: &TurnRecord) -> Value {
     let turn = resources::Turn::from(turn);
     let input: Vec<String> = turn

@@ -1,4 +1,4 @@
-//! The protocol, by its official library.
+//! The MCP server, on top of the official library.
 
 use std::{fmt, sync::Arc};
 
@@ -28,11 +28,11 @@ use super::{
 const INSTRUCTIONS: &str = "Angelia drives coding agents on this machine. `delegate` hands a task \
      to another of them; the rest shows what they did and sends messages on their bus.";
 
-/// What a running turn has said and the client has not yet been told.
+/// How many progress reports of a running turn may wait for the client.
 const UNTOLD: usize = 16;
 
-/// Serves one client until it goes or `ended` is cancelled; when it goes, `ended` is cancelled at
-/// once, and what it had asked for is given up.
+/// Serves one client until it disconnects or `ended` is cancelled. When the client disconnects,
+/// `ended` is cancelled at once, and its open requests are abandoned.
 pub async fn serve(
     desk: Arc<dyn Desk>,
     version: &str,
@@ -45,10 +45,10 @@ pub async fn serve(
     let begun = server.serve_with_ct((input, output), ended.clone()).await;
     let running = match begun {
         Ok(running) => running,
-        // It went, or we are to end, before anything was asked.
+        // The client disconnected, or we are shutting down, before the handshake was complete.
         Err(_) if ended.is_cancelled() => return Ok(()),
         Err(error) => {
-            let what = format!("the client did not begin as MCP clients do: {error}");
+            let what = format!("the MCP handshake with the client failed: {error}");
             return Err(Refused::new(what));
         }
     };
@@ -56,7 +56,7 @@ pub async fn serve(
     ended.cancel();
     match quit {
         Ok(_reason) => Ok(()),
-        Err(error) => Err(Refused::new(format!("the MCP server broke: {error}"))),
+        Err(error) => Err(Refused::new(format!("the MCP server failed: {error}"))),
     }
 }
 
@@ -163,12 +163,14 @@ impl Server {
         let mut work = self.desk.delegate(task, Progress::new(sender), stop.clone());
         let answer = loop {
             tokio::select! {
+                // A finished answer comes first: a late cancellation must not affect it.
                 biased;
                 answer = &mut work => break answer,
                 () = context.ct.cancelled(), if !stop.is_cancelled() => stop.cancel(),
                 Some(what) = said.recv() => teller.tell(what).await,
             }
         };
+        // Progress that is still queued is sent before the answer.
         while let Ok(what) = said.try_recv() {
             teller.tell(what).await;
         }
@@ -176,7 +178,7 @@ impl Server {
     }
 }
 
-/// Tells a client that wants it how a call gets on.
+/// Sends progress notifications to a client that has asked for them.
 struct Teller {
     peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
@@ -204,7 +206,7 @@ fn json(value: &Value) -> CallToolResult {
     text(tools::as_text(value))
 }
 
-/// The answer itself, and beside it where to go on.
+/// Returns the answer, and a note with the session and turn, with which the caller can continue.
 fn answered(answer: Answer) -> CallToolResult {
     let note = format!("[session {}, turn {}: {}]", answer.session, answer.turn, answer.status);
     match answer.failed {
@@ -214,10 +216,7 @@ fn answered(answer: Answer) -> CallToolResult {
         Some(why) => {
             let mut content = vec![ContentBlock::text(format!("the turn failed: {why}"))];
             if !answer.text.is_empty() {
-                content.push(ContentBlock::text(format!(
-                    "what there was of its answer:\n{}",
-                    answer.text
-                )));
+                content.push(ContentBlock::text(format!("its partial answer:\n{}", answer.text)));
             }
             content.push(ContentBlock::text(note));
             CallToolResult::error(content)

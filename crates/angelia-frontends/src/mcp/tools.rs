@@ -1,4 +1,4 @@
-//! What is offered.
+//! The tool definitions.
 
 use rmcp::model::{Tool, ToolAnnotations};
 use schemars::JsonSchema;
@@ -17,8 +17,8 @@ pub(super) const BUS_SEND: &str = "bus_send";
 pub(super) const BUS_STATUS: &str = "bus_status";
 pub(super) const BUS_INFO: &str = "bus_info";
 
-/// Always the same for the same profile, whatever runs or does not: what a model is told about its
-/// tools is part of what its provider caches.
+/// Returns all tools. The result depends on the profile alone, not on what is running: providers
+/// cache the tool definitions as part of the prompt.
 pub(super) fn all(delegates: &[Delegate]) -> Vec<Tool> {
     vec![
         delegate(delegates),
@@ -97,7 +97,7 @@ fn acting<T: JsonSchema>(name: &'static str, about: &'static str) -> Tool {
     )
 }
 
-/// For the model, which reads JSON as well as we do.
+/// Returns a result as text for the model, which reads plain JSON.
 pub(super) fn as_text(value: &Value) -> String {
     value.to_string()
 }

@@ -1,4 +1,4 @@
-//! Unix sockets: who is at the other end.
+//! Identifies the process at the other end of a Unix socket.
 
 mod peer;
 

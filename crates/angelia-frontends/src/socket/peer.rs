@@ -1,20 +1,20 @@
-//! Who is at the other end of a Unix socket, as the kernel tells it: the owner or somebody else,
-//! and a person's program or an agent's.
+//! The process at the other end of a Unix socket, as the kernel reports it: whether its user is the
+//! owner, and whether an agent started it.
 //!
-//! Agents run as the owner's user, so the user alone does not say who decides. What an agent starts
-//! carries our mark in its environment, and so does whatever that starts; a process that has
-//! dropped the mark still has ancestors that carry it. This stops an agent that goes the ordinary
-//! way, not one that works at being mistaken for somebody else.
+//! Agents run as the owner's user, so the user id alone does not tell a person from an agent. Every
+//! process that an agent starts inherits our mark in its environment; a process that has dropped
+//! the mark still has ancestors that carry it. This detects an agent that acts normally, not one
+//! that actively disguises itself.
 
 use tokio::net::UnixStream;
 
-/// The variable that every process of an agent carries.
+/// The environment variable with the mark that every process of an agent carries.
 pub const AGENT_MARK: &str = "ANGELIA_AGENT";
 
-/// What stands in place of a mark in a daemon that an agent happened to start.
+/// The value that replaces the mark in a daemon that an agent started.
 const RELEASED: &[u8] = b"released";
 
-/// The process at the other end, at the time it connected.
+/// The process at the other end, as it was when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     uid: u32,
@@ -34,13 +34,13 @@ impl Peer {
         Self { uid, pid }
     }
 
-    /// The same user as ours.
+    /// Returns whether the process has the same user as ours.
     pub fn is_owner(&self) -> bool {
         self.uid == rustix::process::geteuid().as_raw()
     }
 
-    /// It, or something that started it, belongs to an agent. Also `true` when that cannot be
-    /// found out, because it has gone or is hidden from us.
+    /// Returns whether the process or one of its ancestors belongs to an agent. Also `true` if that
+    /// cannot be determined, because the process has exited or is hidden from us.
     pub async fn is_agent(&self) -> bool {
         let pid = self.pid;
         let looked = tokio::task::spawn_blocking(move || system::is_marked(pid));
@@ -48,13 +48,13 @@ impl Peer {
     }
 }
 
-/// The mark of the nearest process above this one that carries one, also where this one has lost
-/// its own.
+/// Returns the mark of the nearest ancestor of this process that carries one, even if this process
+/// has lost its own.
 pub fn own_mark() -> Option<String> {
     system::mark_above(std::process::id())
 }
 
-/// Does this environment, as the kernel shows it, carry a mark?
+/// Returns whether an environment, in the format of `/proc/PID/environ`, contains a mark.
 #[cfg_attr(
     not(target_os = "linux"),
     expect(dead_code, reason = "only Linux shows other processes' environments")
@@ -73,17 +73,18 @@ fn mark_in(environ: &[u8]) -> Option<&[u8]> {
 
 #[cfg(target_os = "linux")]
 mod system {
-    //! Linux: `/proc` tells.
+    //! Linux: reads the environments and parents of processes from `/proc`.
 
     use std::fs;
 
     use super::{carries_mark, mark_in};
 
-    /// Deeper than any chain of shells and tools; a bound in case the table changes under us.
+    /// More than any chain of shells and tools. A bound in case the process table changes while we
+    /// read it.
     const ANCESTORS: usize = 64;
 
     pub(super) fn is_marked(pid: Option<u32>) -> bool {
-        // Zero: the peer lives where we cannot see it.
+        // The kernel reports 0 for a peer in a PID namespace that we cannot see.
         let Some(mut pid) = pid.filter(|pid| *pid != 0) else {
             return true;
         };
@@ -97,7 +98,8 @@ mod system {
                 break;
             };
             pid = parent;
-            // Ancestors of other users (a login daemon, sudo) are hidden from us and are no agents.
+            // Ancestors of other users (a login daemon, sudo) are hidden from us; they are not
+            // agents.
             let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             if carries_mark(&environ) {
                 return true;
@@ -117,7 +119,8 @@ mod system {
         None
     }
 
-    /// The fourth field of `stat`; the second is a name in parentheses that may hold anything.
+    /// Returns the parent's pid, the fourth field of `stat`. The second field is a name in
+    /// parentheses that may contain anything, so the fields are counted after the last parenthesis.
     fn parent(pid: u32) -> Option<u32> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         let name_end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -128,7 +131,7 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    //! Elsewhere one process cannot read another's environment; the documents say so.
+    //! On other systems a process cannot read another's environment; the documentation says so.
 
     pub(super) fn is_marked(_pid: Option<u32>) -> bool {
         false

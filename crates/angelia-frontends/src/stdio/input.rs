@@ -1,5 +1,5 @@
-//! What the host says, in whole lines: read when there is something to read, or by a thread where
-//! that cannot be known without changing the stream for others.
+//! Reads lines from stdin. A pipe is read asynchronously. Any other stream is read by a thread,
+//! because making it non-blocking would affect other processes that share it.
 
 use std::{
     fs::File,
@@ -14,20 +14,20 @@ use tokio::{io::AsyncReadExt as _, net::unix::pipe, sync::mpsc};
 
 use super::ready::Kind;
 
-/// Lines that may wait for us. Few: a host that is ahead waits in its own pipe.
+/// Limits the lines that wait for us. Few, because a fast host can wait in its own pipe.
 const WAITING: usize = 4;
 
-/// Bytes of one read.
+/// The size of one read.
 const READ: usize = 64 * 1024;
 
-/// One line of the host.
+/// One line from the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// Without its end; never empty.
+    /// Without its line ending; never empty.
     Whole(Vec<u8>),
-    /// It was longer than it may be, and has been skipped.
+    /// The line was over the limit and was skipped.
     TooLong { bytes: usize, head: Vec<u8> },
-    /// The stream ended in the middle of it.
+    /// The stream ended in the middle of the line.
     Partial(Vec<u8>),
 }
 
@@ -50,14 +50,14 @@ enum Source {
     Thread(mpsc::Receiver<Line>),
 }
 
-/// A pipe has one end for each of us, so that ours can be made not to block.
+/// A pipe. Our end is separate from the host's, so it can be made non-blocking.
 #[derive(Debug)]
 struct Pipe {
     stream: pipe::Receiver,
     read: Read,
 }
 
-/// What has been read, and not been passed on.
+/// The bytes that have been read and not returned as lines.
 #[derive(Debug)]
 struct Read {
     framer: Framer,
@@ -66,8 +66,8 @@ struct Read {
 }
 
 impl Input {
-    /// Reads lines of at most `limit` bytes until the stream ends. Called within a runtime. Where
-    /// a thread has to read, it stays with a read that nobody answers until the process ends.
+    /// Opens a stream for lines of at most `limit` bytes. Must be called within a Tokio runtime. If
+    /// a thread reads the stream, it may stay blocked in a read until the process ends.
     pub fn open(stream: impl AsFd, limit: usize) -> io::Result<Self> {
         let stream = File::from(stream.as_fd().try_clone_to_owned()?);
         let read = Read::new(limit);
@@ -82,7 +82,7 @@ impl Input {
         Ok(Self(Source::Thread(lines)))
     }
 
-    /// The next line; `None`: there are no more. Cancel safe.
+    /// Returns the next line. `None`: the stream has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Line> {
         match &mut self.0 {
             Source::Pipe(pipe) => pipe.next().await,
@@ -107,7 +107,7 @@ impl Pipe {
 }
 
 impl Drop for Pipe {
-    /// Whoever reads it after us expects it to block.
+    /// Makes the pipe blocking again, as the next process that reads it expects.
     fn drop(&mut self) {
         if let Ok(flags) = fcntl_getfl(&self.stream) {
             let _as_it_is = fcntl_setfl(&self.stream, flags.difference(OFlags::NONBLOCK));
@@ -131,7 +131,7 @@ impl Read {
             Ok(count) => self.framer.buffer().put_slice(&self.piece[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                tracing::warn!(%error, "stdin cannot be read any more");
+                tracing::warn!(%error, "cannot read stdin any more");
                 self.is_over = true;
             }
         }

@@ -1,13 +1,12 @@
 //! Lines over stdin and stdout, for frontends that a host application starts as its child.
 //!
-//! Nothing waits for the host but what must. A pipe is read when there is something to read, and a
-//! stream that takes something is written to on the spot; else threads of their own wait: a read
-//! that waits for a line cannot be taken back, and a write that waits for a host who does not read
-//! must not keep anything else from happening.
+//! A slow host must not block the runtime. A pipe is read when it is readable, and a writable
+//! stream is written to directly. Otherwise dedicated threads do the I/O, because a blocking read
+//! cannot be cancelled, and a blocking write must not hold up anything else.
 //!
-//! - [`Input`]: what comes in, line by line, within limits.
-//! - [`Output`]: what goes out; so many bytes may wait to be read, and then whoever says more
-//!   waits. The engine never does: a viewer that is behind catches up from the log.
+//! - [`StdioInput`]: reads lines of limited length.
+//! - [`StdioOutput`]: writes lines. A limited number of bytes may wait for the host; then senders
+//!   wait. The engine never waits: a viewer that is behind catches up from the log.
 
 mod input;
 mod output;

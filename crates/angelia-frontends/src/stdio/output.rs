@@ -1,5 +1,5 @@
-//! What we say to the host, in the order in which things were said: on the spot while the host
-//! keeps up, by a thread when it does not.
+//! Writes lines to stdout, in order: directly while the host keeps up, by a thread when it does
+//! not.
 
 use std::{
     fs::File,
@@ -17,28 +17,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::ready::Kind;
 
-/// Bytes that may wait for a host that does not read.
+/// Limits the bytes that wait for a host that does not read.
 const WAITING: usize = 4 * 1024 * 1024;
 
-/// Pieces that may; they are batches of lines, so this is reached by tiny ones only.
+/// Limits the chunks that wait. They are batches of lines, so only tiny ones reach this limit.
 const PIECES: usize = 4096;
 
-/// Answers that may, besides.
+/// Limits the answers that wait in addition.
 const ANSWERS: usize = 256;
 
-/// Marks that may, besides.
+/// Limits the flush markers that wait in addition.
 const MARKS: usize = 16;
 
-/// Nobody reads any more.
+/// The host no longer reads our stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody reads what is written to stdout any more")]
+#[error("stdout is closed: the host no longer reads it")]
 pub struct Gone;
 
-/// Cheap to clone; all clones write to the same stream.
+/// The writing end of stdout. Cheap to clone; all clones write to the same stream.
 #[derive(Clone, Debug)]
 pub struct Output {
     pieces: mpsc::Sender<Piece>,
-    /// Held while something is said, so that nobody else's words come between its halves.
+    /// Held while a chunk is written or queued, so that no other chunk gets between its two parts.
     saying: Arc<Mutex<()>>,
     stream: Arc<Stream>,
     room: Arc<Semaphore>,
@@ -49,9 +49,9 @@ pub struct Output {
 #[derive(Debug)]
 struct Stream {
     file: File,
-    /// It can be asked whether it takes something.
+    /// `Some`: the stream can be written to without blocking.
     kind: Option<Kind>,
-    /// Pieces that the thread has not written yet.
+    /// The number of chunks that the thread has not written yet.
     waiting: AtomicUsize,
 }
 
@@ -61,7 +61,7 @@ enum Piece {
         bytes: Vec<u8>,
         _room: OwnedSemaphorePermit,
     },
-    /// Everything said before has been written.
+    /// Reports that everything queued before it has been written.
     Mark(oneshot::Sender<()>),
 }
 
@@ -90,18 +90,19 @@ impl Output {
         })
     }
 
-    /// Says something: whole lines, with their ends. Waits while too much waits to be read.
+    /// Sends whole lines, with their line endings. Waits while the queue is full.
     pub async fn send(&self, bytes: Vec<u8>) -> Result<(), Gone> {
         if bytes.is_empty() {
             return Ok(());
         }
-        // What is larger than all the room there is takes all of it, and tiny pieces count too.
+        // A chunk larger than the whole queue takes all its permits. A tiny chunk takes a minimum,
+        // so that the number of chunks is limited too.
         let size = bytes.len().clamp(WAITING / PIECES, WAITING);
         self.put(&self.room, size, bytes).await
     }
 
-    /// Answers the host, in order with everything else, but not held up by what is said besides:
-    /// a host that does not read can still ask to be left alone.
+    /// Sends an answer to the host, in order with everything else, but with permits of its own: a
+    /// host that does not read events can still send requests, for example to interrupt.
     pub async fn answer(&self, bytes: Vec<u8>) -> Result<(), Gone> {
         self.put(&self.answers, 1, bytes).await
     }
@@ -125,16 +126,16 @@ impl Output {
         bytes.drain(..count);
         self.stream.waiting.fetch_add(1, Ordering::Relaxed);
         let piece = Piece::Bytes { bytes, _room: room };
-        // It is not full: whoever has room has a place, and marks are few.
+        // The channel is not full: it has a place for every permit, and markers are few.
         self.pieces.try_send(piece).map_err(|_closed| Gone)
     }
 
-    /// Resolves when nobody reads any more.
+    /// Waits until the host no longer reads our stdout.
     pub async fn gone(&self) {
         self.gone.cancelled().await;
     }
 
-    /// Waits until everything that was said before has been written, but no longer than this.
+    /// Waits until everything sent before has been written, at most for `within`.
     pub async fn written(&self, within: Duration) -> Result<(), Gone> {
         let (mark, reached) = oneshot::channel();
         let written = async {
@@ -147,11 +148,11 @@ impl Output {
 }
 
 impl Stream {
-    /// Writes what the host takes at once, if nothing waits before it.
+    /// Writes as much as the stream takes without blocking, if nothing is queued before it.
     fn write_now(&self, bytes: &[u8]) -> usize {
         match self.kind {
-            // Whoever adds to those that wait holds the lock that our caller holds; and that a
-            // piece has been written is seen here after it was.
+            // The counter grows only under the lock that our caller holds. `Acquire` pairs with the
+            // `Release` of the thread: a count of 0 means that all its writes are done.
             Some(kind) if self.waiting.load(Ordering::Acquire) == 0 => {
                 kind.write_now(self.file.as_fd(), bytes)
             }

@@ -1,7 +1,7 @@
-//! What a stream is, and how to write to it without waiting for whoever reads it.
+//! Writes to pipes and sockets without blocking.
 //!
-//! What is written to stays as it is: a descriptor that is set not to block would be so for
-//! everybody who has inherited it.
+//! The descriptors stay in blocking mode: `O_NONBLOCK` would affect every process that has
+//! inherited them.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,13 +11,13 @@ use rustix::{
     net::{SendFlags, send},
 };
 
-/// What a pipe that takes anything takes whole.
+/// A pipe that polls as writable takes this many bytes (`PIPE_BUF`) without blocking.
 const WHOLE: usize = 4096;
 
-/// What is worth being written in so small pieces.
+/// Larger writes are left to the thread: in such small parts they would need too many calls.
 const FEW: usize = 4 * WHOLE;
 
-/// A stream that can be asked whether it takes something.
+/// A stream that can be written to without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Pipe,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// `None`: a file, or a terminal, which others read and write too.
+    /// `None`: a file or a terminal, which other processes read and write too.
     pub(super) fn of(stream: BorrowedFd<'_>) -> Option<Self> {
         match FileType::from_raw_mode(fstat(stream).ok()?.st_mode) {
             FileType::Fifo => Some(Self::Pipe),
@@ -34,8 +34,8 @@ impl Kind {
         }
     }
 
-    /// Writes what can be written without waiting; returns how much that was. What goes wrong is
-    /// left to whoever writes the rest.
+    /// Writes as much as possible without blocking, and returns the number of bytes. Errors are
+    /// ignored: the next write reports them again.
     pub(super) fn write_now(self, stream: BorrowedFd<'_>, bytes: &[u8]) -> usize {
         match self {
             Self::Pipe if bytes.len() > FEW => 0,

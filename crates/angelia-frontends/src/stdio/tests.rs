@@ -1,4 +1,4 @@
-//! Both ends on pipes.
+//! Tests of both directions on pipes and sockets.
 
 use std::{
     fs::File,
@@ -35,7 +35,7 @@ async fn lines_come_whole_however_they_are_cut() {
 async fn what_is_said_is_written_in_order() {
     let (mut host, ours) = UnixStream::pair().unwrap();
     let output = Output::open(ours).unwrap();
-    // A socket holds few tiny writes, so somebody has to read meanwhile.
+    // A socket buffers only a few tiny writes, so a thread must read meanwhile.
     let reading = std::thread::spawn(move || {
         let mut read = String::new();
         host.read_to_string(&mut read).unwrap();
@@ -51,7 +51,7 @@ async fn what_is_said_is_written_in_order() {
     assert_eq!(read, (0..1000).collect::<Vec<_>>());
 }
 
-/// Whoever says more than a host reads waits, and goes on when it reads again.
+/// A sender waits when the host does not read, and continues when it reads again.
 #[tokio::test]
 async fn a_host_that_does_not_read_holds_up_whoever_talks_to_it() {
     let (mut host, ours) = UnixStream::pair().unwrap();
@@ -87,8 +87,8 @@ async fn a_host_that_has_gone_is_noticed() {
     assert_eq!(output.written(SOON).await, Err(Gone));
 }
 
-/// A host that reads in fits and starts gets everything in order, whether it was written on the
-/// spot or by the thread.
+/// A host that reads irregularly gets everything in order, whether it was written directly or by
+/// the thread.
 #[tokio::test]
 async fn order_is_kept_between_what_waits_and_what_does_not() {
     let (theirs, ours) = pipe().unwrap();
@@ -109,7 +109,7 @@ async fn order_is_kept_between_what_waits_and_what_does_not() {
     });
     let mut said = Vec::new();
     for number in 0..400_usize {
-        // Tiny ones, some of several pages, and some that only the thread writes.
+        // Tiny lines, some of several pages, and some that only the thread writes.
         let length = [3, 200, 9_000, 40_000][number % 4] + number;
         let digit = b'0' + u8::try_from(number % 10).unwrap();
         let mut line = vec![digit; length];

@@ -1,4 +1,4 @@
-//! The bytes, as they are. A change here is a change for every editor.
+//! The exact bytes of every update. A change here is a change for every editor.
 
 use angelia_core::model::{
     Approval, ApprovalId, ApprovalKind, Content, EventKind, Level, NativeSessionId, Notice,

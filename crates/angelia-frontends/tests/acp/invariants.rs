@@ -1,5 +1,5 @@
-//! Whatever an agent does: every line is an update of the protocol, short enough to be read, and
-//! what is shown is what was said.
+//! For any behaviour of an agent, every line is a valid update within the length limit, and the
+//! shown text is the agent's text.
 
 use angelia_core::model::{EventKind, TextChannel, ToolClass, Verdict};
 use proptest::{collection::vec, prelude::*};

@@ -1,4 +1,4 @@
-//! Short ways to write events, and to read what becomes of them.
+//! Constructors for events, and the ACP updates they turn into.
 
 use std::path::Path;
 
@@ -65,7 +65,7 @@ pub(crate) fn event(kind: EventKind, seq: u64) -> TurnEvent {
     }
 }
 
-/// What becomes of the events.
+/// Returns the update lines for these events.
 pub(crate) fn shown(mut updates: Updates, kinds: &[EventKind]) -> String {
     let mut out = Vec::new();
     for (kind, seq) in kinds.iter().zip(1..) {
@@ -74,7 +74,7 @@ pub(crate) fn shown(mut updates: Updates, kinds: &[EventKind]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The updates, each of which is one line and one of the protocol.
+/// Parses the updates, and asserts that each is one line and valid in the protocol.
 pub(crate) fn read(lines: &str) -> Vec<Value> {
     let read = |line: &str| {
         let line: Value = serde_json::from_str(line).unwrap();

@@ -1,4 +1,4 @@
-//! Events as ACP updates: golden lines of every kind, and what holds for any events.
+//! Events as ACP updates: golden lines of every kind, and the invariants for any events.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

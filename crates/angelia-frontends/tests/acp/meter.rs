@@ -1,4 +1,4 @@
-//! How full the context is, and what the session has cost.
+//! The usage update: the context size and the cost of the session.
 
 use angelia_core::model::{ContextWindow, EventKind, Outcome, SessionId, Status, Usage};
 use angelia_frontends::acp::{Spent, Updates};
@@ -16,7 +16,7 @@ fn usage(context: Option<(u64, u64)>, cost_usd: Option<f64>) -> Usage {
     }
 }
 
-/// A turn that tells what it used and ends; `elsewhere`: of another session.
+/// Runs a turn that reports its usage and ends; with `elsewhere` it belongs to another session.
 fn turn(updates: &mut Updates, usage: &Usage, elsewhere: bool) -> Vec<Value> {
     let finished = Outcome {
         status: Status::Completed,
@@ -48,7 +48,7 @@ fn what_nobody_knows_is_not_told() {
     let mut updates = updates(true).having_spent(Spent::NOTHING);
     let shown = turn(&mut updates, &usage(None, Some(0.5)), false);
     assert_eq!(shown, Vec::<Value>::new());
-    // It has cost something nevertheless.
+    // The cost of the turns before still counts.
     let shown = turn(&mut updates, &usage(Some((40, 1000)), Some(0.25)), false);
     assert_eq!(shown, told(40, Some(0.75)));
 }
@@ -76,7 +76,7 @@ fn a_cost_is_told_whole_or_not_at_all() {
     assert_eq!(turn(&mut odd, &nan, false), told(40, None));
 }
 
-/// A fork has its parent's context, and costs what its own turns cost.
+/// A fork has its parent's context, but only the cost of its own turns.
 #[test]
 fn a_fork_does_not_pay_for_its_parent() {
     let full = Some((40, 1000));

@@ -1,4 +1,4 @@
-//! Blocks of content: shown as what they are, or as marked text.
+//! Content blocks: passed on as they are, or as marked text.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ pub(crate) fn roles(ask: &Ask) -> Vec<Role> {
     ask.messages.iter().map(|message| message.role).collect()
 }
 
-/// The conversation, a line per part.
+/// Formats the conversation, one line per part.
 pub(crate) fn told(ask: &Ask) -> String {
     let mut told = String::new();
     for message in &ask.messages {

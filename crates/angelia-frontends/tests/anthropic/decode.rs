@@ -1,4 +1,4 @@
-//! What requests mean: the fields around the conversation, and the conversation as a whole.
+//! Decoding of requests: the fields around the conversation, and the conversation as a whole.
 
 use angelia_core::model::{Part, Role};
 use angelia_frontends::http::{
@@ -26,7 +26,7 @@ pub(crate) fn decode(body: &Value) -> (Ask, Messages) {
     }
 }
 
-/// Field and message.
+/// Returns the field and the message of the refusal.
 pub(crate) fn refused(body: &Value) -> (Option<String>, String) {
     match read(body.to_string().as_bytes()) {
         Err(NotRead::Refused(refused)) => (refused.field, refused.message),
@@ -306,7 +306,7 @@ fn tokens_are_estimated() {
     let large = count(&request(hello(), json!({"system": "s".repeat(4000), "tools": tools})));
     let large = large["input_tokens"].as_u64().unwrap();
     assert!((1100..1200).contains(&large), "{large}");
-    // Nothing has to be answerable to be counted.
+    // Counting tokens also works for a request that could not be answered.
     let begun = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]);
     count(&json!({"model": "m", "messages": begun}));
     assert!(count_tokens(b"{}").is_err());

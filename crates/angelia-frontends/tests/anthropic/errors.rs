@@ -1,4 +1,4 @@
-//! Every failure has its place in the table.
+//! The error table: every kind of failure has an entry.
 
 use std::fmt::Write as _;
 

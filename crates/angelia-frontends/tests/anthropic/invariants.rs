@@ -1,4 +1,4 @@
-//! What holds for any body; the fuzz target checks the same.
+//! The invariants for any body; the fuzz target checks the same.
 
 use angelia_core::model::{Content, Message, Part, Role};
 use angelia_frontends::http::{
@@ -6,7 +6,7 @@ use angelia_frontends::http::{
     dialect::{Ask, Dialect, DialectError, Refused, ToolChoice},
 };
 
-/// A body is refused with a reason, or it is a request that can be served.
+/// Asserts that a body is either refused with a reason or a request that can be served.
 pub(crate) fn check(body: &[u8]) {
     let counted = count_tokens(body);
     match decode(body) {

@@ -1,5 +1,5 @@
-//! Anthropic's Messages API: what its requests mean, and how its answers are spelled. Pure: no
-//! server, no agent.
+//! Anthropic's Messages API: decoding of requests and encoding of answers. Pure: no server, no
+//! agent.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(

@@ -1,4 +1,4 @@
-//! Any JSON: a reason or a request, never a panic.
+//! Any JSON gives an error or a request, never a panic.
 
 use proptest::{
     collection::{btree_map, vec},
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::invariants;
 
-/// The words of the API, so that the shapes come near what is read.
+/// Words of the API, so that the generated shapes come close to real requests.
 const WORDS: [&str; 24] = [
     "type",
     "role",
@@ -60,7 +60,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A block that is nearly right.
+/// Generates a block that is nearly valid.
 fn block() -> impl Strategy<Value = Value> {
     let kinds = [
         "text",

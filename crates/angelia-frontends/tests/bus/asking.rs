@@ -1,4 +1,4 @@
-//! Clients that ask to be told what becomes of messages, and acknowledge what they get.
+//! Clients that ask for the fate of their messages, and acknowledge the messages they receive.
 
 use angelia_backends::bus::BusLimits;
 use angelia_frontends::bus::DoorLimits;
@@ -81,7 +81,7 @@ async fn rejected_says_why() {
     assert!(full["detail"].as_str().unwrap().contains("full"));
     assert_eq!(sender.ask(message(" x", "3")).await["reason"], "invalid_name");
     assert_eq!(sender.ask(json!([])).await["reason"], "malformed");
-    // One bad frame is one bad frame.
+    // A bad frame does not affect later frames.
     assert_eq!(sender.ask(message("other", "4")).await["type"], "accepted");
 }
 

@@ -1,4 +1,4 @@
-//! Any frame: what holds for it is in `invariants`.
+//! Generates random frames; `invariants` checks them.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What holds for any frame a client writes; the fuzz target checks the same.
+//! The invariants for any frame that a client writes; the fuzz target checks the same.
 
 use angelia_core::model::{EndpointName, bus::Message};
 use angelia_frontends::bus::{
@@ -8,8 +8,8 @@ use angelia_frontends::bus::{
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-/// A frame is malformed, or it is understood; and a message is passed on as it was said, with a
-/// sender that is true, whoever reads it.
+/// Asserts that a frame is either malformed or decoded, and that a message is passed on unchanged,
+/// with a true sender for every reader.
 pub(crate) fn check(frame: &[u8]) {
     let Ok(frame) = std::str::from_utf8(frame) else {
         return;
@@ -46,7 +46,7 @@ fn check_message(frame: &str, sender: &Sender, message: &Message) {
         assert_eq!(string(envelope, "from"), *name.as_str());
     }
     assert!(field(envelope, "token").is_none_or(|token| token == "null"));
-    // What is passed on is passed on again as it is.
+    // Passing an envelope on a second time does not change it.
     let fields = Fields::read(envelope).unwrap();
     let Ok(Letter::Message(again)) = letter(envelope, &fields, sender, now()) else {
         panic!("not understood again: {envelope}");
@@ -58,7 +58,7 @@ fn check_message(frame: &str, sender: &Sender, message: &Message) {
     }
 }
 
-/// No field is there twice, so that no two readers disagree.
+/// Asserts that no field occurs twice, so that all readers agree on it.
 fn check_notes(envelope: &str, verified: bool, again: bool) {
     let mut out = Vec::new();
     annotated(&mut out, envelope.as_bytes(), verified, again);
@@ -76,7 +76,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// The last one of that name, as another reader finds it.
+/// Returns the last field of that name, as other JSON readers do.
 fn field(frame: &str, name: &str) -> Option<String> {
     let all: std::collections::HashMap<String, &RawValue> = serde_json::from_str(frame).ok()?;
     all.get(name).map(|value| value.get().to_owned())

@@ -1,5 +1,5 @@
-//! Peers that do not read, or do not stop: nobody else notices. The recorded hermes-bus stops
-//! here, for everybody (fixtures 10 and 12).
+//! A peer that does not read, or does not stop sending, does not affect the others. The recorded
+//! hermes-bus stops for everyone in these cases (fixtures 10 and 12).
 
 use std::time::Duration;
 

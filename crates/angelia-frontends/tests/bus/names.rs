@@ -1,4 +1,4 @@
-//! Names: who has them, and who may say so.
+//! Endpoint names: claiming, protecting and proving them.
 
 use angelia_testkit::bus_peer::BusPeer;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ async fn a_token_protects_a_name_and_proves_it() {
     let reply = thief.ask(register("r", &json!({"token": "guess"}))).await;
     assert_eq!((&reply["type"], &reply["reason"]), (&json!("rejected"), &json!("wrong_token")));
     thief.is_closed().await;
-    // Old clients hear of it in their own way.
+    // Old clients get the refusal as an error that they know.
     let mut old = stage.connect().await;
     let reply = old.ask(json!({"type": "register", "endpoint": "r"})).await;
     assert_eq!(reply["type"], "error");
@@ -98,7 +98,7 @@ async fn the_durable_hear_what_was_said_to_everyone() {
     stage.until_listed(&[]).await;
     let mut sender = stage.connect().await;
     sender.send(&message("", "1")).await.unwrap();
-    // Heard in order: when this is answered, the other has been queued.
+    // Frames are handled in order: when this one is answered, the other has been queued.
     assert_eq!(sender.ask(json!({"type": "ping"})).await["type"], "pong");
     let mut durable = stage.asking("d").await;
     assert_eq!(durable.hear().await["id"], "1");

@@ -1,5 +1,5 @@
-//! Recorded traffic of hermes-bus 0.7.0, played to us. What we answer otherwise, and why, is
-//! written where it is done.
+//! Plays recorded traffic of hermes-bus 0.7.0 to our bus. Differences in our answers are explained
+//! where they are handled.
 
 use std::{collections::HashMap, path::Path, time::Duration};
 
@@ -19,9 +19,9 @@ fn lines(file: &str) -> Vec<Value> {
 struct Player {
     stage: Stage,
     peers: HashMap<String, BusPeer>,
-    /// Who each connection has registered as.
+    /// The name that each connection has registered.
     names: HashMap<String, String>,
-    /// Who sends the messages with these ids.
+    /// The senders of messages, by message id.
     senders: HashMap<String, String>,
     last_sender: String,
 }
@@ -72,12 +72,12 @@ impl Player {
         if let Some(id) = frame["id"].as_str() {
             self.senders.insert(id.to_owned(), conn.to_owned());
         }
-        // Where a displaced client writes, it may be closed already.
+        // The connection of a displaced client may be closed already.
         let _closed = self.peer(conn).send(frame).await;
     }
 
-    /// What we say is what was recorded, byte for byte, but for what is new each time, and but for
-    /// `from`, which is true here.
+    /// Asserts that our frame equals the recorded one byte for byte, except for values that are new
+    /// in every run, and for `from`, which is always true here.
     async fn hears(&mut self, conn: &str, recorded: &Value) {
         let mut heard = self.peer(conn).hear().await;
         let mut recorded = recorded.clone();
@@ -87,7 +87,7 @@ impl Player {
             if let Some(name) = self.names.get(sender) {
                 recorded["from"] = json!(name);
             }
-            // Made by the daemon.
+            // The daemon generates this value.
             if !self.senders.contains_key(heard["id"].as_str().unwrap()) {
                 recorded["id"] = heard["id"].clone();
             }
@@ -123,7 +123,7 @@ impl Player {
             "close" => {
                 self.peers.remove(conn);
                 let name = self.names.remove(conn);
-                // The next line may rely on its absence.
+                // The next recorded line may depend on this connection being gone.
                 let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
                 while let Some(name) = &name
                     && !self.names.values().any(|other| other == name)
@@ -163,7 +163,8 @@ async fn registering_listing_sending_and_broadcasting_are_as_recorded() {
     }
 }
 
-/// Ours waits where the recorded one lost: the sender hears nothing, and who comes late gets it.
+/// Our bus queues a message where hermes-bus lost it: the sender gets no error, and a receiver that
+/// registers later gets the message.
 #[tokio::test]
 async fn a_message_to_nobody_waits() {
     let mut player = Player::new().await;
@@ -188,7 +189,7 @@ async fn a_message_to_nobody_waits() {
     }
 }
 
-/// The one difference: an empty name is refused, since nothing could be sent to it.
+/// One difference: an empty name is refused, because nothing could be sent to it.
 #[tokio::test]
 async fn what_is_malformed_closes_its_connection_only() {
     let mut player = Player::new().await;
@@ -205,7 +206,7 @@ async fn what_is_malformed_closes_its_connection_only() {
             player.peer(conn).is_closed().await;
             is_refused = true;
         } else if is_refused {
-            // Until the next connection, what was said on the one that is closed.
+            // Skip the lines of the closed connection up to the next connection.
             is_refused = line["event"] != "connect";
             if !is_refused {
                 player.happens(conn, &line).await;

@@ -1,4 +1,4 @@
-//! Clients that ask for nothing, as those of hermes-bus.
+//! Clients that ask for no answers, like those of hermes-bus.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn what_a_receiver_left_unread_comes_again() {
     let mut sender = stage.asking("s").await;
     sender.send(&message("r", "1")).await.unwrap();
     sender.hear_of("delivered").await;
-    // It has been written, and nobody has read it.
+    // The message has been written to the socket, but not read.
     drop(receiver);
     stage.until_listed(&["s"]).await;
     let mut receiver = stage.registered("r").await;
@@ -91,7 +91,7 @@ async fn a_message_that_cannot_be_queued_is_an_error_that_old_clients_know() {
         assert_eq!(reply["id"], "2");
         let reply = sender.ask(message("bad\nname", "3")).await;
         assert_eq!((&reply["code"], &reply["id"]), (&json!("endpoint_not_found"), &json!("3")));
-        // The connection goes on.
+        // The connection stays open.
         assert_eq!(sender.ask(json!({"type": "ping"})).await["type"], "pong");
     }
 }
@@ -122,7 +122,7 @@ async fn many_frames_in_one_write_are_many_frames() {
     let mut sender = stage.connect().await;
     let frames: Vec<_> = (0..2000).map(|n| message("r", &n.to_string())).collect();
     let bytes = encoded(&frames);
-    // Cut anywhere.
+    // The bytes are split anywhere.
     let send = async {
         for part in bytes.chunks(997) {
             sender.send_bytes(part).await.unwrap();
@@ -155,7 +155,7 @@ async fn the_largest_frame_passes_and_a_larger_one_ends_the_connection() {
     sent.unwrap();
     assert_eq!(encoded([&heard]), bytes);
     let mut sender = stage.connect().await;
-    // It may be closed while it still sends.
+    // The daemon may close the connection while the client still sends.
     let _closed = sender.send_bytes(&filled(LIMIT + 1)).await;
     sender.is_closed().await;
     receiver.hears_nothing().await;

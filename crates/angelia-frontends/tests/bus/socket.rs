@@ -49,7 +49,7 @@ async fn a_daemon_that_took_the_name_is_left_alone_until_it_is_gone() {
     let stage = Stage::new().await;
     fs::remove_file(&stage.socket).unwrap();
     let other = std::os::unix::net::UnixListener::bind(&stage.socket);
-    // We may have been quicker; then there is nothing to see.
+    // Our daemon may have rebound the socket first; then there is nothing to check.
     let Ok(other) = other else { return };
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     other.set_nonblocking(true).unwrap();

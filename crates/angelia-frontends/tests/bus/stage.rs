@@ -1,4 +1,4 @@
-//! A bus behind a socket of its own.
+//! The test setup: a bus in memory behind its own socket.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -59,7 +59,7 @@ impl Stage {
         BusPeer::connect(&self.socket).await.unwrap()
     }
 
-    /// As a client of hermes-bus does.
+    /// Connects and registers as a client of hermes-bus does.
     pub(crate) async fn registered(&self, name: &str) -> BusPeer {
         let mut peer = self.connect().await;
         let reply = peer.ask(json!({"type": "register", "endpoint": name})).await;
@@ -75,7 +75,7 @@ impl Stage {
         peer
     }
 
-    /// Until the list of endpoints is this.
+    /// Waits until exactly these endpoints are listed.
     pub(crate) async fn until_listed(&self, names: &[&str]) {
         let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
         loop {

@@ -1,4 +1,5 @@
-//! Messages that become turns: which session, when, with what words, and where the answer goes.
+//! Messages that become turns: their session, their timing, their text, and the channel of the
+//! reply.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -45,7 +46,7 @@ struct Stage {
     _folder: TempDir,
 }
 
-/// `nowhere` cannot be had; every other profile is the puppet.
+/// The profile `nowhere` does not exist; every other profile uses the manual executor.
 pub(crate) struct AnyProfile;
 
 impl Profiles for AnyProfile {
@@ -158,7 +159,7 @@ async fn a_message_becomes_a_turn_and_the_answer_goes_to_its_sender() {
     assert_eq!((&reply["body"]["text"], &reply["body"]["type"]), (&"1".into(), &"reply".into()));
     assert_eq!(stage.settled().await, (first, None));
 
-    // Told once in a session; and who was not verified is called so.
+    // The introduction is sent once per session; an unverified sender is marked as such.
     stage.ask("bob", false, r#"{"type":"ask","text":"two?"}"#).await;
     let run = stage.run().await;
     assert_eq!(asked(&run), "[unverified sender: bob] two?");
@@ -279,7 +280,7 @@ async fn an_answer_without_an_address_is_shown() {
         assert_eq!(stage.lines.shown().last().unwrap(), "the answer");
         assert!(stage.lines.remarks().last().unwrap().contains(why));
     }
-    // A line that a rule prints for a channel that refuses it.
+    // A rule prints a line for a channel that refuses it.
     stage.courier.chat.answers(&[SendFailure::Refused]);
     let body = r#"{"type":"other","text":"ho","channel":"chat:1"}"#;
     stage.ask("alice", true, body).await;
@@ -287,7 +288,7 @@ async fn an_answer_without_an_address_is_shown() {
     while stage.lines.shown().last().unwrap() != "ho" {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    // And for one that nobody knows.
+    // A rule prints a line for an unknown channel.
     stage.ask("alice", true, r#"{"type":"other","text":"hey","channel":"pigeon"}"#).await;
     stage.settled().await;
     assert_eq!(stage.lines.shown().last().unwrap(), "hey");

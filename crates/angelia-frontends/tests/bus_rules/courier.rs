@@ -1,5 +1,5 @@
-//! A text on its way: written down first, tried again, marked when it may be a repeat, given up
-//! aloud.
+//! The delivery of a text: stored first, retried, marked when it may be a repeat, and reported when
+//! it is given up.
 
 use std::{
     sync::{Arc, Mutex},
@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 use super::stage::CountingClock;
 
-/// A platform that answers as the test says, and otherwise takes everything.
+/// A platform that gives the answers the test has queued, and otherwise accepts everything.
 pub(crate) struct Chat {
     pub(crate) got: Mutex<Vec<(String, String)>>,
     pub(crate) answers: Mutex<Vec<Result<Sent, SendError>>>,
@@ -120,7 +120,7 @@ async fn what_was_not_sent_is_tried_again_and_what_may_have_arrived_is_marked() 
     stage.send("b", "two").await.unwrap();
     assert_eq!(texts(&stage.chat), ["one", "one", "two", "(may be a repeat) two"]);
     assert_eq!(stage.state("b").await, DeliveryState::Delivered { attempts: 2 });
-    // The same text once more is the same text.
+    // The same delivery submitted again is not sent twice.
     stage.send("b", "two").await.unwrap();
     assert_eq!(texts(&stage.chat).len(), 4);
 }

@@ -1,4 +1,4 @@
-//! `bus-rules.yaml`: what is read, what is remarked on, and which line is wrong.
+//! Reading `bus-rules.yaml`: the rules, the warnings, and the line numbers of errors.
 
 use std::fmt::Write as _;
 

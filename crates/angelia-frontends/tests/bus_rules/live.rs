@@ -1,4 +1,4 @@
-//! Edits count from the next message on; a broken one does not.
+//! An edited rules file applies from the next message on; a broken one is ignored.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Rules and channels: what a file says, what is done about a message, and how a text reaches its
+//! Rules and channels: reading the rules file, acting on a message, and delivering a text to its
 //! channel.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]

@@ -1,4 +1,4 @@
-//! One message: what is shown, what is run, and with what.
+//! The reaction to one message: the lines shown, the commands run, and their environment.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -111,7 +111,7 @@ async fn a_program_finds_the_words_and_its_failure_costs_only_them() {
 async fn a_command_has_all_six_variables_and_nobody_waits_for_it() {
     let rules = "callbacks:\n- match_type: a\n  print: false\n  command: 'do it'\n";
     let mut stage = stage(rules, LauncherLimits::default());
-    // It never ends, and the next message is handled all the same.
+    // The command never ends, but the next message is still handled.
     stage.commands.gate.forget_permits(10_000);
     let body = r#"{"type":"a","text":"x y","channel":"c:1"}"#;
     for _ in 0..2 {

@@ -1,4 +1,5 @@
-//! What the tests stand on: messages, a screen, commands that are only noted, a bus on strings.
+//! The test setup: sample messages, a recording screen, recorded commands, and a bus that the test
+//! controls.
 
 use std::sync::{
     Arc, Mutex,
@@ -29,7 +30,7 @@ pub(crate) fn name(name: &str) -> EndpointName {
     EndpointName::new(name).unwrap()
 }
 
-/// A message whose id is a number that nobody else has.
+/// Returns a message with a unique number as its id.
 pub(crate) fn message(from: &str, verified: bool, body: &str) -> Message {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let id = format!("m-{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -73,8 +74,8 @@ impl Screen for Lines {
     }
 }
 
-/// Notes what it is asked to run. Every path that ends in `.sh` is a program; what it says is
-/// decided by the test.
+/// Records the commands it is asked to run. Every path that ends in `.sh` counts as a program; the
+/// test decides its output.
 pub(crate) struct NotedCommands {
     pub(crate) asked: mpsc::Sender<CommandLine>,
     pub(crate) answer: Mutex<Result<Ran, CommandFailed>>,
@@ -132,7 +133,7 @@ impl Clock for CountingClock {
     }
 }
 
-/// Takes whatever is published, and knows the endpoints it was told.
+/// Records everything that is published, and lists a fixed set of endpoints.
 pub(crate) struct NotedBus {
     pub(crate) published: mpsc::Sender<Message>,
     pub(crate) known: Vec<&'static str>,
@@ -197,7 +198,7 @@ impl Bus for NotedBus {
     }
 }
 
-/// The receiving end of `coder`; what it is told to settle goes to the test.
+/// The inbox of `coder`; acknowledgements and refusals go to the test.
 pub(crate) struct StringInbox {
     name: EndpointName,
     deliveries: mpsc::Receiver<Delivery>,

@@ -1,5 +1,5 @@
-//! The webhook against a server on loopback: what is sent, whether it is signed, and what the
-//! answers mean.
+//! The webhook against a server on loopback: the request, its signature, and the meaning of the
+//! server's answers.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use super::stage::CountingClock;
 
 type Request = (HashMap<String, String>, Vec<u8>);
 
-/// Answers each connection as told; empty: hangs up.
+/// Answers each connection with the given response; an empty one closes the connection.
 async fn server(answers: Vec<&'static str>) -> (String, mpsc::Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Short ways to write the events of a turn, and pieces as lines.
+//! Constructors for the events of a turn, and answer chunks formatted as lines.
 
 use std::collections::HashSet;
 
@@ -82,7 +82,7 @@ pub(crate) fn numbered(kinds: Vec<EventKind>) -> Vec<TurnEvent> {
         .collect()
 }
 
-/// Shows events until the answer is over.
+/// Feeds events until the answer is complete.
 pub(crate) fn show(view: View, kinds: Vec<EventKind>) -> (Vec<Piece>, Step) {
     show_by(Shown::new(view), kinds)
 }
@@ -98,7 +98,7 @@ pub(crate) fn show_by(mut shown: Shown, kinds: Vec<EventKind>) -> (Vec<Piece>, S
     (pieces, Step::More)
 }
 
-/// One line for each piece, then how it ended.
+/// Formats the answer: one line for each chunk, then its end.
 pub(crate) fn lines(view: View, kinds: Vec<EventKind>) -> String {
     told_by(Shown::new(view), kinds)
 }

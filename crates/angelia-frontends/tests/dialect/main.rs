@@ -1,4 +1,5 @@
-//! What the model APIs have in common, without a dialect: events to pieces, histories to hashes.
+//! The parts that the model APIs share, without a dialect: events to answer chunks, histories to
+//! hashes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod events;

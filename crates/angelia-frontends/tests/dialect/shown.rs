@@ -1,4 +1,4 @@
-//! The events of a turn as the pieces of an answer.
+//! The events of a turn projected to the chunks of an answer.
 
 use angelia_core::model::{EventKind, Failure, FailureKind, Status, ToolClass};
 use insta::assert_snapshot;
@@ -60,7 +60,7 @@ fn a_withdrawn_block_stays_with_a_word_about_it() {
     end EndTurn completed in=30 out=12
     over
     "#);
-    // Whoever comes later never saw it.
+    // A viewer that joins later has not seen the withdrawn text.
     assert_snapshot!(lines(view(), vec![
         block(0, ""),
         block(1, "Hello"),
@@ -113,7 +113,7 @@ fn two_parts() -> Vec<EventKind> {
         call("t2", "get_weather", ToolClass::Other),
         EventKind::Usage(used(10, 5)),
         awaiting(),
-        // Of the second call, which waits too.
+        // This event belongs to the second call, which waits too.
         awaiting(),
         result("t1", true),
         result("t2", true),
@@ -280,7 +280,7 @@ fn a_text_is_cut_at_its_ceiling() {
     "#);
 }
 
-/// What is shown of these events to somebody who wants the answer to end at a word.
+/// Projects these events for a client with a stop sequence.
 fn until(word: &str, kinds: Vec<EventKind>) -> String {
     let shown = Shown::new(view()).ending_at(&[word.into()]);
     told_by(shown, kinds)

@@ -1,5 +1,5 @@
-//! Whatever an agent does, an answer has its form: one beginning, blocks that do not overlap, one
-//! end; and what is shown is what was said.
+//! For any behaviour of an agent, an answer is well-formed: one beginning, blocks that do not
+//! overlap, one end; and the shown text is the agent's text.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn any_view() -> impl Strategy<Value = View> {
     )
 }
 
-/// Panics unless the pieces are a prefix of a well-formed answer; says whether it is whole.
+/// Panics unless the chunks are a prefix of a well-formed answer; returns whether it is complete.
 fn is_whole(pieces: &[Piece]) -> bool {
     let mut open = false;
     let mut ended = false;
@@ -99,7 +99,7 @@ proptest! {
             .map(|pair| delta(0, &letters[pair[0]..pair[1]].iter().collect::<String>()))
             .collect();
         if whole {
-            // As a replay from the store: no deltas.
+            // A replay from the store has no deltas.
             kinds.clear();
         }
         kinds.push(block(0, &text));

@@ -1,4 +1,4 @@
-//! Approvals: listed, decided once, and told apart from those that never were.
+//! Approvals: listed, decided once, and distinguished from unknown ones.
 
 use axum::http::Method;
 use serde_json::{Value, json};

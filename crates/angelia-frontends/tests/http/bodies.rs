@@ -1,4 +1,4 @@
-//! What cannot be understood: paths, methods, garbage, giants.
+//! Invalid requests: unknown paths and methods, garbage, oversized bodies.
 
 use axum::{
     body::Body,

@@ -1,4 +1,4 @@
-//! A turn as server-sent events: whole, resumed anywhere, watched by many, by slow ones.
+//! A turn as server-sent events: whole, resumed anywhere, with many and with slow viewers.
 
 use axum::{body::Body, http::Method};
 use http_body_util::BodyExt;
@@ -7,7 +7,7 @@ use tower::ServiceExt;
 
 use crate::stage::{Answer, DEADLINE, Stage, request};
 
-/// Each event as it stands on the wire, without keep-alives.
+/// Returns each event as it was sent, without keep-alives.
 fn frames(stream: &str) -> Vec<&str> {
     let frames = stream.split_inclusive("\n\n");
     frames.filter(|frame| !frame.starts_with(':')).collect()
@@ -42,14 +42,14 @@ async fn every_event_has_its_number_its_type_and_its_json() {
     assert!(frames[9].contains("event: turn.finished"));
 }
 
-/// Read while the turn runs, or from the record afterwards, which leaves the deltas out.
+/// Events are read while the turn runs, or afterwards from the store, which has no deltas.
 #[tokio::test]
 async fn resuming_after_any_number_gives_the_very_same_tail() {
     let stage = Stage::new();
     let session = stage.session().await;
     let turn = stage.submit(&session, "ask").await;
     stage.until(&turn, "awaiting_approval").await;
-    // Live, from every number that is out and some that are not.
+    // Resume live, from every number that exists and from some that do not exist yet.
     let mut approval = String::new();
     let path = format!("/api/turns/{turn}/events");
     let live: Vec<_> = (0..5).map(|after| stage.events(&turn, after)).collect();
@@ -87,7 +87,8 @@ async fn a_replay_leaves_out_only_deltas() {
     stage.go.add_permits(1);
     let live = rest(body).await;
     let live = frames(&live);
-    // The last few turns are kept with their deltas; after some more the store tells this one.
+    // The most recent turns stay in memory with their deltas; after some more turns, this one comes
+    // from the store.
     let stored = async {
         loop {
             let stored = stage.events(&turn, 0).await;
@@ -127,7 +128,7 @@ async fn the_header_wins_over_the_address_and_the_end_is_said_plainly() {
     assert!(resumed("0").await.text.contains("id: 1\n"));
     assert!(!resumed("").await.text.contains("id: 1\n"));
     assert!(!resumed("3").await.text.contains("id: 3\n"));
-    // Started, delta, block, end: a browser that comes back after the end is told to stay away.
+    // Started, delta, block, end: a browser that reconnects after the end is told not to retry.
     for over in ["4", "99"] {
         let answer = resumed(over).await;
         assert_eq!((answer.status.as_u16(), answer.text.as_str()), (204, ""));
@@ -153,7 +154,7 @@ async fn chunk(body: &mut Body) -> String {
     String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
 }
 
-/// To the end of the turn.
+/// Reads to the end of the turn.
 async fn rest(mut body: Body) -> String {
     let mut seen = String::new();
     while let Some(frame) = timeout(DEADLINE, body.frame()).await.unwrap() {
@@ -191,7 +192,7 @@ async fn a_viewer_that_does_not_read_slows_nobody_and_misses_nothing() {
     let mut seen = chunk(&mut slow).await;
     let quick = rest(open(&stage, &path).await);
     stage.go.add_permits(1);
-    // The turn and a quick viewer get to the end while the slow one reads nothing.
+    // The turn ends, and a fast viewer reads all of it, while the slow viewer reads nothing.
     let quick = quick.await;
     stage.until(&turn, "completed").await;
     seen.push_str(&rest(slow).await);

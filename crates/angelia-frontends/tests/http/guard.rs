@@ -1,4 +1,4 @@
-//! Who may ask: token, `Host`, `Origin`, and who is at the other end of the socket.
+//! Access control: the token, `Host`, `Origin`, and the peer of the Unix socket.
 
 use angelia_frontends::{http::Caller, socket::Peer};
 use axum::{

@@ -1,4 +1,4 @@
-//! What somebody hostile can hold on to: not memory, and not a place for ever.
+//! Limits against hostile clients: they can hold neither memory nor a connection slot forever.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::{
     stage::{DEADLINE, TOKEN},
 };
 
-/// The first line of whatever is answered before the connection is closed.
+/// Returns the first line of the answer that comes before the connection is closed.
 async fn answered(mut stream: TcpStream, request: &[u8]) -> String {
-    // The other side may hang up before everything is written.
+    // The server may close the connection before everything is written.
     let _hung_up = stream.write_all(request).await;
     let mut answer = Vec::new();
     let _reset = timeout(DEADLINE, stream.read_to_end(&mut answer)).await.unwrap();
@@ -44,7 +44,7 @@ async fn an_oversized_head_is_refused() {
     assert_eq!(status, 200);
 }
 
-/// Sends a byte every second, for as long as anybody listens.
+/// Sends a byte every second until the server closes the connection.
 async fn dribble(stream: &mut TcpStream, byte: u8) -> (Duration, String) {
     let began = Instant::now();
     let (mut reader, mut writer) = stream.split();
@@ -90,7 +90,7 @@ async fn a_dribbled_body_is_given_up_with_the_reason() {
     }
 }
 
-/// Every place of the port is taken, by connections that say something now and then.
+/// Every connection slot of the port is taken by connections that send something now and then.
 #[tokio::test]
 async fn a_port_that_is_taken_leaves_the_socket_open() {
     let served = Served::start().await;

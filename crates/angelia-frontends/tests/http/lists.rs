@@ -1,4 +1,4 @@
-//! Lists: pages, filters, and what this machine has.
+//! Lists: pages, filters, and the agents of this machine.
 
 use axum::http::Method;
 use serde_json::{Value, json};

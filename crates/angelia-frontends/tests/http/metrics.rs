@@ -1,4 +1,4 @@
-//! `/metrics`: how much is going on, and how it ended.
+//! `/metrics`: counts of current work and of outcomes.
 
 use axum::http::Method;
 use serde_json::json;
@@ -37,7 +37,7 @@ async fn turns_are_counted_by_how_they_ended() {
     ] {
         assert!(text.lines().any(|one| one == line), "{line} in\n{text}");
     }
-    // Nothing that anybody said or is called.
+    // The metrics contain no prompts, answers or names.
     for word in [&session, &done, secret] {
         assert!(!text.contains(word), "{text}");
     }

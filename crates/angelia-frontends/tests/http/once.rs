@@ -44,7 +44,7 @@ async fn a_repeat_gets_the_turn_of_the_first_running_or_over() {
     assert_eq!(over.status, StatusCode::ACCEPTED);
     assert!(is_repeat(&over));
     assert_eq!(over.json(), json!({"id": turn, "session_id": session, "status": "completed"}));
-    // Its events are there from the first one on.
+    // The repeated request can read the events from the first one on.
     let events = stage.events(turn, 0).await;
     assert!(events.contains("event: turn.started") && events.contains("event: turn.finished"));
     assert_eq!(turns(&stage).await, 1);
@@ -66,7 +66,7 @@ async fn something_else_under_the_same_key_is_refused() {
     assert_eq!(turns(&stage).await, 3);
 }
 
-/// The owner is one caller, whichever way the request comes.
+/// The owner counts as one caller, over TCP and over the Unix socket.
 #[tokio::test]
 async fn a_repeat_may_come_another_way() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! `/openapi.json` and the router say the same: every path with its methods, and nothing else.
+//! `/openapi.json` and the router agree: every path with its methods, and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use tower::ServiceExt;
 
 use crate::stage::{LOCAL, Stage, TOKEN};
 
-/// The router's own list of its paths; there is no other way to ask for it.
+/// Returns the router's paths from its debug output, the only place where it lists them.
 fn routed(router: &axum::Router<()>) -> BTreeSet<String> {
     let shown = format!("{router:?}");
     let (_, paths) = shown.split_once("paths: {").unwrap();
     let (paths, _) = paths.split_once('}').map_or((paths, ""), |_| {
-        // Paths have braces of their own; the list ends at the first brace outside a string.
+        // Paths contain braces; the list ends at the first brace outside a string.
         let mut quoted = false;
         let end = paths.char_indices().find(|(_, letter)| {
             quoted ^= *letter == '"';
@@ -52,7 +52,7 @@ async fn the_document_has_every_method_and_nothing_else() {
         }
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] {
             let described = |method: &str| operations.get(method.to_lowercase()).is_some();
-            // Whoever answers GET answers HEAD.
+            // A route that answers GET also answers HEAD.
             let expected = described(method) || (method == "HEAD" && described("GET"));
             let allowed = is_allowed(&stage, method, &filled).await;
             assert_eq!(allowed, expected, "{method} {path}");

@@ -1,4 +1,4 @@
-//! The listeners: real TCP and Unix sockets, agents at the other end, shutting down.
+//! The listeners: real TCP and Unix sockets, agents as clients, and shutting down.
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::stage::{DEADLINE, Stage, TOKEN};
 
-/// Listeners with tasks of their own, as the daemon has them.
+/// Runs the listeners in their own tasks, as the daemon does.
 pub(crate) struct Served {
     stage: Stage,
     doors: Tasks,
@@ -56,7 +56,7 @@ impl Served {
     }
 }
 
-/// Sends a request and reads all there is; the status and the text after the head.
+/// Sends a request, reads everything, and returns the status and the text after the head.
 pub(crate) async fn exchange(
     mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin,
     text: &str,
@@ -120,7 +120,7 @@ async fn what_is_not_http_is_closed_without_harm() {
         ["\0\0\0\0\r\n\r\n", "\u{16}\u{3}\u{1}", "GET\r\n\r\n", "x".repeat(500_000).as_str()]
     {
         let mut stream = served.tcp().await;
-        // The other side may hang up before everything is written.
+        // The server may close the connection before everything is written.
         let _hung_up = stream.write_all(garbage.as_bytes()).await;
         let _hung_up = stream.shutdown().await;
         let mut answer = Vec::new();
@@ -139,7 +139,7 @@ async fn a_giant_body_is_answered_although_the_client_writes_first() {
     assert_eq!(status, 413, "{answer}");
 }
 
-/// The bytes of half a request must not hold a place for ever.
+/// Half a request must not hold a connection slot forever.
 #[tokio::test(start_paused = true)]
 async fn a_head_that_never_ends_is_given_up() {
     let served = Served::start().await;
@@ -161,7 +161,7 @@ async fn a_flood_of_connections_on_the_port_leaves_the_socket_open() {
     }
     let request = served.head("GET", "/healthz", "");
     assert_eq!(exchange(served.unix().await, &request).await.0, 200);
-    // The port is served again as soon as there is a place.
+    // The port accepts connections again as soon as a slot is free.
     let waiting = served.tcp().await;
     drop(flood);
     assert_eq!(exchange(waiting, &request).await.0, 200);
@@ -188,7 +188,7 @@ async fn shutting_down_lets_viewers_see_the_end_and_closes_the_rest() {
     let mut piece = [0; 4096];
     assert!(timeout(DEADLINE, idle.read(&mut piece)).await.unwrap().unwrap() > 0);
 
-    // As the daemon does it: no new callers, then the turns end, then everybody leaves.
+    // Shut down in the daemon's order: accept no new connections, end the turns, close connections.
     served.doors.stop_token().cancel();
     assert_eq!(timeout(DEADLINE, idle.read(&mut piece)).await.unwrap().unwrap(), 0);
     served.stage.state.engine.shutdown().await;
@@ -199,7 +199,7 @@ async fn shutting_down_lets_viewers_see_the_end_and_closes_the_rest() {
     assert!(UnixStream::connect(served.socket()).await.is_err());
 }
 
-/// A program that an agent started, or something it started in turn.
+/// A program that an agent started, or a descendant of such a program.
 #[expect(
     clippy::disallowed_methods,
     reason = "the other end of the socket must be another process"
@@ -268,7 +268,7 @@ async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
     let marked = [("ANGELIA_AGENT", "home:owner:agent")];
     let scripts = [
         "exec python3 -c \"$CLIENT\"",
-        // Dropping the mark does not drop the parents.
+        // Removing the mark does not change the parent processes.
         "env -u ANGELIA_AGENT python3 -c \"$CLIENT\"; true",
         "ANGELIA_AGENT=released python3 -c \"$CLIENT\"; true",
     ];
@@ -287,7 +287,7 @@ async fn an_agents_process_cannot_decide_nor_speak_as_the_owner() {
     let status = through_a_program(&socket, &[], scripts[0], &verdict, &decide).await;
     assert_eq!(status, 200);
     served.stage.until(&turn, "completed").await;
-    // The newest first: what a person's program said, then what the agent's said.
+    // Newest first: the turn of the owner's program, then the turn of the agent's program.
     let listed = format!("/api/turns?session={session}");
     let newest = served.stage.get(&listed).await["data"][0]["id"].as_str().unwrap().to_owned();
     served.stage.until(&newest, "completed").await;

@@ -1,4 +1,4 @@
-//! What the tests stand on: the router, an engine, and an agent that does what its prompt says.
+//! The test setup: the router, an engine, and an agent that does what its prompt says.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -44,13 +44,13 @@ pub(crate) const TOKEN: &str = "tok-123";
 pub(crate) const LOCAL: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4376);
 
-/// Long enough for anything that happens at all.
+/// Long enough for any step that happens at all.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Stage {
     pub(crate) state: Arc<ApiState>,
     pub(crate) router: Router,
-    /// Lets turns that are held go on, one for each permit.
+    /// Each permit lets one held turn continue.
     pub(crate) go: Arc<Semaphore>,
     runs: Arc<AtomicU64>,
     _hands: Tasks,
@@ -99,12 +99,12 @@ impl Stage {
         Self { router: router(Arc::clone(&state)), state, go, runs, _hands: hands }
     }
 
-    /// How many turns an agent was asked to run.
+    /// Returns how many turns an agent was asked to run.
     pub(crate) fn runs(&self) -> u64 {
         self.runs.load(Ordering::Relaxed)
     }
 
-    /// As the owner's program would ask over TCP.
+    /// Sends a request as the owner's program does over TCP.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
         self.send(request(method, path, body)).await
     }
@@ -133,7 +133,7 @@ impl Stage {
         turn["id"].as_str().unwrap().to_owned()
     }
 
-    /// The events to the end of the turn, as text.
+    /// Returns the event stream up to the end of the turn, as text.
     pub(crate) async fn events(&self, turn: &str, after: u64) -> String {
         let path = format!("/api/turns/{turn}/events?after={after}");
         let answer = self.ask(Method::GET, &path, None).await;
@@ -141,7 +141,7 @@ impl Stage {
         answer.text
     }
 
-    /// Waits until the turn is in this state.
+    /// Waits until the turn has this status.
     pub(crate) async fn until(&self, turn: &str, status: &str) -> Value {
         let path = format!("/api/turns/{turn}");
         let reached = async {
@@ -169,7 +169,7 @@ pub(crate) fn request(method: Method, path: &str, body: Option<Value>) -> Reques
         .unwrap()
 }
 
-/// Ourselves, as seen over the Unix socket.
+/// Returns this process as a caller over the Unix socket.
 pub(crate) fn this_process() -> Caller {
     let uid = rustix::process::geteuid().as_raw();
     Caller::Unix(Peer::new(uid, Some(std::process::id())))
@@ -203,7 +203,7 @@ impl Answer {
         self.json()
     }
 
-    /// Checks the one shape of errors, and gives its parts.
+    /// Asserts that the body has the shape of an error, and returns the error's parts.
     pub(crate) fn error(&self) -> (u16, String, String) {
         let json = self.json();
         let error = json["error"].as_object().unwrap();
@@ -230,8 +230,8 @@ impl Clock for CountingClock {
     }
 }
 
-/// `default` works where it is told to; `homely` in a folder of its own; `nowhere` where the caller
-/// is.
+/// Three profiles with different default working directories: `default` has a project folder,
+/// `homely` a home folder, and `nowhere` uses the caller's directory.
 struct OneProfile;
 
 impl Profiles for OneProfile {
@@ -272,8 +272,8 @@ impl Profiles for OneProfile {
     }
 }
 
-/// Does what the prompt says: `echo TEXT`, `words N`, `ask`, `question`, `fail`, `hang`, `linger`,
-/// `listen`, `origin`; after `held ` only when the test says so.
+/// Plays a turn as its prompt says: `echo TEXT`, `words N`, `ask`, `question`, `fail`, `hang`,
+/// `linger`, `listen`, `origin`. A prompt that starts with `held ` waits for a permit first.
 async fn perform(run: Run, go: Arc<Semaphore>) {
     let Some(Content::Text(prompt)) = run.turn.input.first().cloned() else {
         run.start().await;
@@ -304,7 +304,7 @@ async fn perform(run: Run, go: Arc<Semaphore>) {
                 reason: "interrupted".into(),
             });
         }
-        // Does not stop when it is told to, but when the test says so.
+        // Stops only when the test gives a permit, not when it is interrupted.
         "linger" => {
             run.io.cancel.cancelled().await;
             go.acquire().await.unwrap().forget();
@@ -346,7 +346,7 @@ async fn words(run: Run, count: usize) {
     run.complete(&whole);
 }
 
-/// Says what it is told while it runs.
+/// Repeats the steering input that it gets while it runs.
 async fn listen(mut run: Run) {
     let told = match run.io.control.recv().await {
         Some(TurnControl::Steer(input)) => format!("{input:?}"),
@@ -393,7 +393,11 @@ async fn ask(mut run: Run, kind: ApprovalKind) {
             run.complete(&text);
         }
         _ => {
-            run.end(Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() })
+            run.end(Ended {
+                status: Status::Interrupted,
+                text: None,
+                reason: "interrupted".into(),
+            });
         }
     }
 }

@@ -94,7 +94,7 @@ async fn words_for_a_running_turn_reach_it_or_become_the_next() {
     let events = stage.events(&turn, 0).await;
     assert!(events.contains(r#""code":"steered""#), "{events}");
 
-    // One that is being stopped takes nothing more.
+    // A turn that is being stopped accepts no more input.
     let turn = stage.submit(&session, "linger").await;
     let interrupt = format!("/api/turns/{turn}/interrupt");
     stage.ask(Method::POST, &interrupt, None).await.ok();
@@ -125,7 +125,7 @@ async fn a_full_queue_is_too_many_requests() {
     let session = stage.session().await;
     let path = format!("/api/sessions/{session}/turns");
     let running = stage.submit(&session, "hang").await;
-    // The first is taken out of the queue by its actor in its own time.
+    // The session actor removes the first turn from the queue a little later.
     let mut queued: Vec<Value> = Vec::new();
     let full = loop {
         let answer = stage.ask(Method::POST, &path, Some(json!({"input": "echo hi"}))).await;

@@ -1,4 +1,4 @@
-//! Whatever comes is a request or is refused; nothing else happens.
+//! Any body is either a request or refused, never a panic.
 
 use angelia_frontends::http::{
     dialect::Refused,
@@ -7,7 +7,7 @@ use angelia_frontends::http::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What both decoders promise of any bytes.
+/// Asserts the invariants of both decoders for any bytes.
 pub(crate) fn check(body: &[u8]) {
     let sensible = |refused: &Refused| assert!(!refused.message.is_empty());
     match chat::decode(body) {
@@ -118,7 +118,7 @@ proptest! {
         check(value.to_string().as_bytes());
     }
 
-    /// So that what is inside is reached.
+    /// Bodies with a valid model and a list of messages, so that the code behind these is reached.
     #[test]
     fn any_fields(
         fields in prop::collection::btree_map(word(), json_value(), 0..5),
@@ -131,7 +131,7 @@ proptest! {
         check(body.to_string().as_bytes());
     }
 
-    /// So that what is inside the messages is reached too.
+    /// Bodies with valid roles, so that the code for the content of messages is reached too.
     #[test]
     fn any_message(
         role in proptest::sample::select(&["user", "assistant", "system", "tool", "function"][..]),

@@ -1,4 +1,4 @@
-//! Chat Completions: what requests mean.
+//! Chat Completions: decoding of requests.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ fn told(body: &Value) -> String {
     }
 }
 
-/// A request with these messages and whatever else.
+/// Returns a request with these messages and more fields.
 fn with(messages: &Value, mut more: Value) -> Value {
     more["model"] = "claude/sonnet".into();
     more["messages"] = messages.clone();

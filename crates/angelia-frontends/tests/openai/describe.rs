@@ -1,4 +1,4 @@
-//! An [`Ask`] in a few lines, for snapshots.
+//! Formats an [`Ask`] in a few lines, for snapshots.
 
 use std::fmt::Write;
 

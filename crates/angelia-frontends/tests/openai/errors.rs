@@ -1,4 +1,4 @@
-//! The table of errors, whole: every kind there is.
+//! The whole error table: every kind of error.
 
 use std::fmt::Write;
 

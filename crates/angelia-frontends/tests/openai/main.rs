@@ -1,4 +1,4 @@
-//! OpenAI's dialects: what requests mean, and how answers are spelled, to the byte.
+//! OpenAI's dialects: decoding of requests, and the exact bytes of answers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod any_body;

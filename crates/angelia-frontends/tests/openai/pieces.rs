@@ -1,4 +1,4 @@
-//! Answers to be spelled: the same ones for every dialect here, streamed and whole.
+//! Sample answers, streamed and whole, that every dialect's encoder is tested with.
 
 use std::{sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ pub(crate) fn failure(kind: FailureKind) -> Failure {
     }
 }
 
-/// Every way an answer can be.
+/// Returns one answer of every form.
 pub(crate) fn answers() -> Vec<(&'static str, Whole)> {
     let whole =
         |part, blocks, stop, status| Whole { begin: begin(part), blocks, end: end(stop, status) };
@@ -92,7 +92,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Whole)> {
     ]
 }
 
-/// The same answer, in pieces of a few characters.
+/// Returns the same answer in chunks of a few characters.
 pub(crate) fn pieces(whole: &Whole) -> Vec<Piece> {
     let mut pieces = vec![Piece::Begin(whole.begin.clone())];
     for block in &whole.blocks {
@@ -101,7 +101,7 @@ pub(crate) fn pieces(whole: &Whole) -> Vec<Piece> {
             WholeBlock::Reasoning(text) => (Block::Reasoning, text),
             WholeBlock::Call { id, name, input } => {
                 let (id, name) = (id.clone(), Arc::clone(name));
-                // A tool without arguments may come without any.
+                // A tool call without arguments may have no chunk at all.
                 let input = input.get();
                 let input = if input == "{}" { "" } else { input };
                 (Block::Call { id, name }, input)
@@ -127,13 +127,13 @@ pub(crate) fn streamed<D: Dialect>(dialect: &D, ask: &Ask, whole: &Whole) -> Str
     String::from_utf8(out).unwrap()
 }
 
-/// The object, one field per line.
+/// Formats the object with one field per line.
 pub(crate) fn pretty(json: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(json).unwrap();
     serde_json::to_string_pretty(&value).unwrap()
 }
 
-/// Something to answer; the encoders look at their own value only.
+/// Returns any request; the encoders do not depend on it.
 pub(crate) fn any_ask() -> Ask {
     Ask {
         model: "claude/sonnet".into(),

@@ -1,4 +1,4 @@
-//! Responses: events and objects, and the names in them.
+//! Responses: events and objects, and the ids in them.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::pieces::{answers, any_ask, begin, call, pretty, streamed};
 
-/// One line per event, and what the clients need of it.
+/// Formats one line per event, with the fields that clients need.
 fn told(stream: &str) -> String {
     let mut all = String::new();
     for (number, frame) in stream.trim_end().split("\n\n").enumerate() {

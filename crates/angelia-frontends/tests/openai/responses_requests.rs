@@ -1,4 +1,4 @@
-//! Responses: what requests mean.
+//! Responses: decoding of requests.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::{describe, pieces};
 const PIXEL: &str = "data:image/png;base64,iVBORw==";
 const TURN: &str = "01990000000070008000000000000001";
 
-/// Of the one answer that is known here.
+/// Returns a block of the one stored answer that these tests know.
 fn known(id: ItemId) -> Option<WholeBlock> {
     match id.index {
         0 => Some(pieces::reasoning("hm")),

@@ -1,4 +1,4 @@
-//! What must be in an answer is checked, repaired once, and else refused.
+//! Requirements for an answer (a schema, a tool call) are checked, repaired once, or else refused.
 
 use serde_json::{Value, json};
 

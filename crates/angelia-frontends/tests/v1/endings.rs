@@ -1,4 +1,4 @@
-//! How answers end that do not end well: as an error before anything was shown, in order after it.
+//! Answers that fail: as an HTTP error before any output, and in an orderly stream after it.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn a_failure_that_passes_may_be_tried_again() {
     assert_ne!(first.turn(), second.turn());
 }
 
-/// Waits to be interrupted, tells what was used, and ends.
+/// Waits for an interrupt, reports its usage, and ends.
 async fn obey(run: Run) {
     tokio::time::timeout(DEADLINE, run.io.cancel.cancelled()).await.unwrap();
     let usage = Usage { input_tokens: 31, output_tokens: 17, ..Usage::default() };
@@ -72,7 +72,7 @@ async fn obey(run: Run) {
     run.end(Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() });
 }
 
-/// The agent counts when it has stopped, and the caller is told that.
+/// The agent reports its usage when it has stopped, and the caller gets that number.
 #[tokio::test]
 async fn what_an_answer_used_that_was_cut_short_is_told() {
     let ask = Ask::messages([user("one")]).with("stop_sequences", json!(["END"]));

@@ -1,4 +1,4 @@
-//! Who may have what.
+//! Access to models and agents by API key.
 
 use angelia_core::{engine::Limits, model::Usage};
 use angelia_frontends::http::{Allowed, Grant};

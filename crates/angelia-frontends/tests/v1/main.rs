@@ -1,5 +1,5 @@
-//! The model APIs in front of an engine whose agent does what the test says: which session, which
-//! turn, and what is seen of it. How each dialect spells is tested beside the dialects.
+//! The model APIs in front of an engine with an agent that the test controls: the choice of session
+//! and turn, and the answer. The encoding of each dialect is tested in `anthropic` and `openai`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod demands;

@@ -1,4 +1,4 @@
-//! Which session a stateless request belongs to: the history decides.
+//! Matching a stateless request to its session by its history.
 
 use angelia_core::model::SystemPrompt;
 use serde_json::json;
@@ -20,7 +20,7 @@ async fn a_conversation_of_three_turns_is_one_session_and_one_agent() {
     run.complete("second");
     assert_eq!(answer.await.unwrap().session(), one.session());
 
-    // As clients rewrite it: blocks for strings, whitespace trimmed or added, split messages.
+    // Clients rewrite the history: blocks for strings, whitespace trimmed or added, split messages.
     let three = Ask::new([
         json!({"role": "user", "content": [{"type": "text", "text": " one\n"}]}),
         assistant("first "),
@@ -56,7 +56,7 @@ async fn what_is_regenerated_branches_with_true_roles() {
     let branch = answer.await.unwrap();
     assert_ne!(branch.session(), one.session());
 
-    // Both branches go on, each in its own session.
+    // Both branches continue, each in its own session.
     let on = |second: &str| {
         Ask::new([user("one"), assistant("first"), user("two"), assistant(second), user("3")])
     };
@@ -102,7 +102,7 @@ async fn callers_never_share_and_an_empty_history_never_matches() {
     assert!(![a.session(), again.session()].contains(&b.session()));
     let owner = stage.turn(&go_on.clone(), "second").await;
     assert_ne!(owner.session(), b.session());
-    // The most recent of the equal ones.
+    // Of equal matches, the most recent session is used.
     let a2 = stage.turn(&go_on.by("key-a"), "second").await;
     assert_eq!(a2.session(), again.session());
 }
@@ -137,7 +137,7 @@ async fn a_named_session_without_a_history_takes_the_next_turn() {
     assert_eq!(asked(&run), "two");
     run.complete("second");
     assert_eq!(answer.await.unwrap().session(), one.session());
-    // By our own id as well.
+    // Our own session id works as well.
     let by_id = Ask::new([user("three")]).header("x-angelia-session", one.session());
     let three = stage.turn(&by_id, "third").await;
     assert_eq!(three.session(), one.session());
@@ -152,7 +152,7 @@ async fn another_prompt_restarts_the_process_on_the_same_history() {
     let system = |text: &str| json!({"role": "system", "content": text});
     let mut messages = vec![user("one")];
     let mut session = None;
-    // Twice over: what was carried once is not told twice.
+    // Twice, because a history that was carried once must not be sent twice.
     for (prompt, says) in [("be brief", "1st"), ("be long", "2nd"), ("be loud", "3rd")] {
         let ask = Ask::new([vec![system(prompt)], messages.clone()].concat());
         let answer = stage.send(&ask);
@@ -211,7 +211,7 @@ async fn a_response_is_continued_by_its_name() {
     assert_eq!(answer.await.unwrap().session(), first.session());
     assert_eq!(stage.opened(), 1);
 
-    // Again from the first: a branch.
+    // Continuing from the first response again makes a branch.
     let answer = stage.send(&next("another two"));
     let run = stage.run().await;
     assert_eq!(told(&run.spec.history), ["user: one", "assistant: first"]);
@@ -222,7 +222,8 @@ async fn a_response_is_continued_by_its_name() {
     assert_eq!(stage.ask(&unknown).await.status, 404);
 }
 
-/// Several texts of one answer come back as one, with a blank line between them or without.
+/// A client may send several texts of one answer back as one, with or without a blank line between
+/// them.
 #[tokio::test]
 async fn an_answer_in_several_texts_is_found_again() {
     for stream in [false, true] {

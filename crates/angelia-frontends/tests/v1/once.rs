@@ -1,4 +1,4 @@
-//! At most once: a request that is sent again gets the turn of the first.
+//! Idempotency: a repeated request gets the turn of the first one.
 
 use angelia_core::{engine::Limits, ports::Page};
 
@@ -39,7 +39,7 @@ async fn a_marked_retry_attaches_and_an_unmarked_one_does_not() {
     run.complete("so far, and on");
     let (first, retry) = (first.await.unwrap(), retry.await.unwrap());
     assert_eq!(first.turn(), retry.turn());
-    // From the start.
+    // The retry gets the answer from its start.
     assert_eq!(retry.streamed(), "so far\n\nand on");
     let other = stage.turn(&ask, "again").await;
     assert_ne!(other.turn(), first.turn());
@@ -58,7 +58,7 @@ async fn a_marked_retry_finds_its_turn_also_after_a_restart() {
     assert_ne!(other.turn(), first.turn());
 }
 
-/// Nothing is there that it could repeat.
+/// There is no recorded turn that the retry could attach to.
 #[tokio::test]
 async fn a_marked_retry_of_a_turn_without_a_record_is_run() {
     let stage = Stage::new();
@@ -81,7 +81,7 @@ async fn a_stream_that_is_asked_for_again_as_a_whole_is_one_turn() {
     let first = stage.turn(&ask.clone().streamed(), "done").await;
     let flipped = stage.ask(&ask).await;
     assert_eq!((flipped.turn(), flipped.content()), (first.turn(), "done".to_owned()));
-    // Whoever never streamed asks anew.
+    // A client that never streamed starts a new turn.
     let plain = Ask::new([user("two")]).header("x-claude-code-session-id", "c1");
     let one = stage.turn(&plain, "a").await;
     let two = stage.turn(&plain, "b").await;
@@ -142,7 +142,7 @@ async fn a_busy_named_session_queues_to_its_bound() {
     let first = stage.send(&ask("one"));
     let run = stage.run().await;
     let second = stage.send(&ask("two"));
-    // Until the second waits, the third would be the one that waits.
+    // Wait until the second request is queued; otherwise the third could take its place.
     let queued = async {
         loop {
             let page = angelia_core::ports::Page::first(1);

@@ -1,4 +1,4 @@
-//! What the tests stand on: the router, an engine, and an agent on strings.
+//! The test setup: the router, an engine, and an agent that the test controls.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -36,7 +36,7 @@ use uuid::Uuid;
 pub(crate) const TOKEN: &str = "tok-123";
 pub(crate) const MODEL: &str = "puppet/wood";
 
-/// Long enough for anything that happens at all.
+/// Long enough for any step that happens at all.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Stage {
@@ -91,13 +91,13 @@ impl Stage {
         Self { router: router(Arc::clone(&state)), state, strings }
     }
 
-    /// Another daemon on the same record, which remembers nothing of the first.
+    /// Returns a second daemon on the same store, with an empty memory.
     pub(crate) fn restarted(self) -> Self {
         let models = self.state.models.clone();
         Self::on(self.state.engine.clone(), models, self.strings)
     }
 
-    /// The next turn that the agent is asked to run, begun.
+    /// Waits for the next turn that the agent is asked to run, and starts it.
     pub(crate) async fn run(&self) -> Run {
         let run = tokio::time::timeout(DEADLINE, self.strings.next_run()).await;
         let run = run.unwrap();
@@ -112,7 +112,7 @@ impl Stage {
         tokio::spawn(async move { Answer::read(router.oneshot(request).await.unwrap()).await })
     }
 
-    /// Sends it, and gives up reading when the answer has begun.
+    /// Sends a request and disconnects when the answer has started.
     pub(crate) async fn send_and_leave(&self, ask: &Ask) {
         let response = self.router.clone().oneshot(ask.request()).await.unwrap();
         let mut body = response.into_body();
@@ -127,7 +127,7 @@ impl Stage {
         Answer::read(self.router.clone().oneshot(request).await.unwrap()).await
     }
 
-    /// One whole turn: the agent is asked, and says this.
+    /// Runs one whole turn in which the agent answers `says`.
     pub(crate) async fn turn(&self, ask: &Ask, says: &str) -> Answer {
         let answer = self.send(ask);
         let run = self.run().await;
@@ -138,7 +138,7 @@ impl Stage {
         answer
     }
 
-    /// How many agents were started.
+    /// Returns how many agents were started.
     pub(crate) fn opened(&self) -> usize {
         self.strings.opened()
     }
@@ -171,7 +171,7 @@ impl Ask {
         }
     }
 
-    /// A request of the Messages API.
+    /// Returns a request of the Messages API.
     pub(crate) fn messages(messages: impl Into<Vec<Value>>) -> Self {
         Self { path: "/v1/messages", ..Self::new(messages) }
     }
@@ -247,14 +247,14 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The content of the first choice.
+    /// Returns the content of the first choice.
     pub(crate) fn content(&self) -> String {
         let json = self.json();
         let content = json["choices"][0]["message"]["content"].as_str();
         content.unwrap_or_else(|| panic!("{self:?}")).to_owned()
     }
 
-    /// The deltas of a stream, joined.
+    /// Returns the deltas of a stream, joined.
     pub(crate) fn streamed(&self) -> String {
         let data = self.text.lines().filter_map(|line| line.strip_prefix("data: "));
         let chunks = data.filter(|data| *data != "[DONE]");
@@ -285,7 +285,7 @@ impl Answer {
     }
 }
 
-/// What the agent was asked, as text.
+/// Returns the input of the agent's turn as text.
 pub(crate) fn asked(run: &Run) -> String {
     let texts = run.turn.input.iter().map(|content| match content {
         Content::Text(text) => text.to_string(),
@@ -294,7 +294,7 @@ pub(crate) fn asked(run: &Run) -> String {
     texts.collect::<Vec<_>>().join("|")
 }
 
-/// A history as lines.
+/// Formats a history, one line per part.
 pub(crate) fn told(history: &[Message]) -> Vec<String> {
     let part = |part: &Part| match part {
         Part::Content(Content::Text(text)) => text.to_string(),
@@ -320,7 +320,7 @@ pub(crate) fn told(history: &[Message]) -> Vec<String> {
     history.iter().map(line).collect()
 }
 
-/// The agent calls tools of its caller and waits for them.
+/// Makes the agent call its caller's tools and wait for their results.
 pub(crate) async fn call(run: &Run, ids: &[&str], name: &str) {
     let mut emitted: Vec<Emitted> = ids
         .iter()
@@ -339,7 +339,8 @@ pub(crate) async fn call(run: &Run, ids: &[&str], name: &str) {
     run.emit(emitted).await;
 }
 
-/// The next result that the agent is given, as text; the agent says that it has it.
+/// Waits for the next tool result that the agent is given, makes the agent report it, and returns
+/// it as text.
 pub(crate) async fn result(run: &mut Run) -> String {
     let told = tokio::time::timeout(DEADLINE, run.io.control.recv()).await;
     let Some(TurnControl::ToolResult { id, ok, content }) = told.unwrap() else {
@@ -385,7 +386,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The plain puppet in any mode, and the profile `work`, an agent.
+/// The plain manual executor in any mode, and the profile `work` in agent mode.
 struct Shelf;
 
 impl Profiles for Shelf {

@@ -53,7 +53,7 @@ async fn results_resume_the_same_agent_in_the_same_turn() {
         ]);
         let answer = stage.send(&results.clone().with("stream", stream));
         assert_eq!(result(&mut run).await, "t1: sunny");
-        // Text beside a result travels inside the last one.
+        // Text beside tool results is passed on inside the last result.
         assert_eq!(result(&mut run).await, "t2: rainy|be quick");
         run.say(0, "mixed").await;
         run.complete("mixed");
@@ -62,7 +62,7 @@ async fn results_resume_the_same_agent_in_the_same_turn() {
         let said = if stream { two.streamed() } else { two.content() };
         assert_eq!(said, "mixed");
 
-        // And the conversation goes on.
+        // The conversation continues.
         let mut messages = results.body["messages"].as_array().unwrap().clone();
         messages.extend([json!({"role": "assistant", "content": "mixed"}), user("thanks")]);
         let three = stage.turn(&ask(messages), "welcome").await;

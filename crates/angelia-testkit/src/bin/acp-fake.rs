@@ -1,21 +1,22 @@
-//! An ACP agent that does what its prompts say, for what no real one can be made to do. A prompt is a
-//! script, one step a line:
+//! An ACP agent that does what its prompts say, for behaviour that no real agent can be made to
+//! show. A prompt is a script with one step per line:
 //!
 //! | step | |
 //! |---|---|
-//! | `> {…}` | says this message; `$S` in it is the session |
-//! | `<` | waits for a message that is none of ours to answer, and says it as text |
-//! | `say TEXT` | says it as text |
-//! | `. REASON` | answers the prompt, with some usage |
-//! | `! CODE TEXT` | refuses the prompt |
-//! | `raw TEXT` | writes it as it is |
-//! | `flood N` | says N pieces of text |
-//! | `stderr TEXT` `die` `hang` | writes there, ends, waits for a cancel |
-//! | `ignore` | waits for ever, whatever comes |
+//! | `> {…}` | sends this message; `$S` in it stands for the session |
+//! | `<` | waits for the client's next message and repeats it as text |
+//! | `say TEXT` | sends it as a text update |
+//! | `. REASON` | answers the prompt with this stop reason and some usage |
+//! | `! CODE TEXT` | answers the prompt with this error |
+//! | `raw TEXT` | writes the line unchanged |
+//! | `flood N` | sends N text updates |
+//! | `stderr TEXT` `die` `hang` | writes to stderr, exits, waits for a cancel |
+//! | `ignore` | waits forever and ignores every message |
 //!
-//! Without a step that ends it, a prompt is answered with `end_turn`. Arguments: `--greeting JSON` is laid
-//! over the answer to `initialize`, `--refuse METHOD` refuses it as not logged in, `--silent METHOD` never
-//! answers it, `--replay-late` repeats a loaded conversation behind the answer instead of before it.
+//! A prompt without a step that ends it is answered with `end_turn`. Arguments: `--greeting JSON`
+//! is merged into the answer to `initialize`; `--refuse METHOD` answers that method with "not
+//! logged in"; `--silent METHOD` never answers it; `--replay-late` replays a loaded conversation
+//! after the answer instead of before it.
 
 use std::{
     io::{self, BufRead as _, Write as _},
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The next message; `None`: nobody is there any more.
+/// Reads the next message; `None` when the client has closed stdin.
 fn read() -> Option<Value> {
     let mut line = String::new();
     let count = io::stdin().lock().read_line(&mut line).ok()?;

@@ -10,7 +10,7 @@ use angelia_testkit::model_server::ModelServer;
 fn main() -> anyhow::Result<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".into());
     let server = ModelServer::listen(address.parse()?)?;
-    // Nobody asks this process what it has seen, and a benchmark would fill the memory.
+    // Nothing reads this process's request log, and a benchmark would fill the memory with it.
     server.set_recording(false);
     writeln!(io::stdout(), "{}", server.base_url())?;
     io::copy(&mut io::stdin(), &mut io::sink())?;

@@ -1,5 +1,5 @@
-//! What every bus must do. [`bus_conformance!`](crate::bus_conformance) makes one test of each
-//! check; the checks are grouped by what they are about.
+//! The checks that every bus must pass. [`bus_conformance!`](crate::bus_conformance) makes one test
+//! of each check; the modules group them by subject.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a check fails by panicking")]
 
@@ -16,18 +16,18 @@ use angelia_core::ports::Bus;
 
 pub use self::{dead::*, delivery::*, names::*, publishing::*, samples::*, survival::*};
 
-/// A place for a bus that is empty at first.
+/// Opens the bus under test on one storage, which is empty at first.
 pub trait BusFixture: Send + Sync {
-    /// Opens the same place again; the one before has been dropped. Dropping a bus without closing
-    /// it is what the death of its process looks like.
+    /// Opens a bus on this fixture's storage; any earlier one has been dropped. Dropping a bus
+    /// without closing it simulates the death of its process.
     fn open(&self, wish: &BusWish) -> Arc<dyn Bus>;
 
-    /// Is what was accepted still there when the place is opened again? If not, checks about that
-    /// do nothing.
+    /// Reports whether accepted messages survive a reopening. If not, the checks about that do
+    /// nothing.
     fn is_kept(&self) -> bool;
 }
 
-/// How a bus is to be.
+/// The configuration of a bus under test.
 #[derive(Clone, Debug)]
 pub struct BusWish {
     pub message_ttl: Duration,
@@ -47,7 +47,7 @@ impl Default for BusWish {
     }
 }
 
-/// One `#[tokio::test]` per check; the argument makes a fresh [`BusFixture`].
+/// Expands to one `#[tokio::test]` per check; the argument creates a fresh [`BusFixture`].
 #[macro_export]
 macro_rules! bus_conformance {
     ($fixture:expr) => {

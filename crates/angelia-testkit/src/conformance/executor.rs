@@ -1,11 +1,11 @@
-//! What every executor must do, whatever agent it drives.
-//! [`executor_conformance!`](crate::executor_conformance) makes one test of each check; the checks
-//! are grouped by what they are about, and speak to the agent only in the fixture's intents.
+//! The checks that every executor must pass, whatever agent it drives.
+//! [`executor_conformance!`](crate::executor_conformance) makes one test of each check; the modules
+//! group them by subject. A check instructs the agent only through the fixture's prompts.
 //!
-//! - `session`: an open agent, and turns run on it by hand; `heard`: what came out of one.
-//! - `stream`: what holds for the events of every turn, and is checked after every one.
-//! - `processes`: who carries the agents' mark.
-//! - `turns`, `viewers`, `conversations`, `approvals`, `interrupts`, `failures`, `abilities`,
+//! - `session`: an open agent and the turns run on it; `turn_trace`: the recorded events of a turn.
+//! - `stream`: the invariants of a turn's events, checked after every turn.
+//! - `processes`: the processes that carry the agents' mark.
+//! - `turns`, `viewers`, `conversations`, `approvals`, `interrupts`, `failures`, `capabilities`,
 //!   `endings`: the checks.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a check fails by panicking")]
@@ -36,86 +36,93 @@ pub use self::{
     viewers::*,
 };
 
-/// One executor in a place of its own. It says in its agent's words what the checks intend, and
-/// shows what reached the model, where somebody can know that.
+/// An executor in an isolated home. It supplies the prompts that make its agent do what a check
+/// needs, and shows what reached the model, where that can be observed.
 ///
-/// An intent that depends on a capability may be `None` where the capability is missing.
+/// A prompt that depends on a capability may be `None` where the capability is missing.
 pub trait ExecutorFixture: Sync {
     fn executor(&self) -> &Arc<dyn Executor>;
 
-    /// A plain specification: agent mode, logged in, every tool asks.
+    /// Returns a plain specification: agent mode, logged in, every tool call needs approval.
     fn spec(&self) -> SessionSpec;
 
-    /// How the marks of this executor's processes begin: `<home id>:<owner id>:`.
+    /// Returns the prefix of the marks of this executor's processes: `<home id>:<owner id>:`.
     fn mark(&self) -> String;
 
-    /// Several agents may live in one process, which then lasts until the executor is closed.
+    /// Reports whether several agents share one process, which then runs until the executor is
+    /// closed.
     fn shares_processes(&self) -> bool {
         false
     }
 
-    /// Programs that an agent is made of besides the one that is started, by a part of their command
-    /// lines.
+    /// Returns a substring of the command line of each helper program that belongs to an agent
+    /// besides the one that is started.
     fn parts(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Answers with this text in it.
+    /// Returns a prompt that makes the agent answer with `text` in the answer.
     fn say(&self, text: &str) -> String;
 
-    /// Answers so many words, one by one, with a pause between them.
+    /// Returns a prompt that makes the agent answer `count` words one by one, `pause` apart.
     fn words(&self, count: usize, pause: Duration) -> String;
 
-    /// Wants to run this shell command, asks first, and then answers.
+    /// Returns a prompt that makes the agent run this shell command after asking for approval, and
+    /// then answer.
     fn ask(&self, command: &str) -> String;
 
-    /// Runs a tool that does not end by itself while a check lasts.
+    /// Returns a tool that does not end by itself during a check.
     fn long_tool(&self) -> LongTool;
 
-    /// The same with a process that has left the agent's group and session.
+    /// Like [`Self::long_tool`], with a process that has left the agent's process group and
+    /// session.
     fn escaped_tool(&self) -> LongTool {
         self.long_tool()
     }
 
-    /// Says nothing, ever.
+    /// Returns a prompt that the agent never answers.
     fn hang(&self) -> String;
 
-    /// Fails because nobody is logged in.
+    /// Returns a specification and a prompt that fail because the agent is not logged in.
     fn fail_auth(&self) -> (SessionSpec, String);
 
-    /// The agent ends itself in the middle of the turn; it may ask before it does.
+    /// Returns a prompt that makes the agent exit in the middle of the turn; it may ask for an
+    /// approval first.
     fn die(&self) -> Option<String>;
 
-    /// Calls a tool of the caller's without arguments, and then answers.
+    /// Returns a prompt that makes the agent call one of the caller's tools without arguments, and
+    /// then answer.
     fn call(&self, tool: &str) -> Option<String>;
 
-    /// Answers this value where a schema is set.
+    /// Returns a prompt that makes the agent answer this value where an output schema is set.
     fn structured(&self, value: &Value) -> Option<String>;
 
-    /// The whole of the last request the model got.
+    /// Returns the whole last request that the model received, where the fixture can see it.
     fn told(&self) -> Option<Value>;
 
-    /// Is there a record of the agent's own of this conversation? `None`: it keeps none.
+    /// Reports whether the agent itself has a record of this conversation; `None` when the agent
+    /// keeps no records.
     fn has_record(&self, native: &NativeSessionId) -> Option<bool>;
 
-    /// Do allowed commands really run?
+    /// Reports whether allowed commands are really executed.
     fn acts(&self) -> bool;
 
-    /// Did this text, said in the last turn, reach the agent byte for byte?
+    /// Reports whether this text of the last turn reached the agent byte for byte.
     fn arrived(&self, text: &str, _answer: &str) -> bool {
         self.told().is_some_and(|told| says(&told, text))
     }
 }
 
-/// A tool that runs until it is stopped.
+/// A tool call that runs until it is stopped.
 #[derive(Clone, Debug)]
 pub struct LongTool {
     pub prompt: String,
-    /// Exists as soon as it runs; `None`: it runs as soon as it is called.
+    /// A file that exists as soon as the tool runs; `None` when the tool runs as soon as it is
+    /// called.
     pub running: Option<PathBuf>,
 }
 
-/// Is the text part of any string in there?
+/// Reports whether any string inside the JSON value contains the text.
 pub fn says(value: &Value, text: &str) -> bool {
     match value {
         Value::String(string) => string.contains(text),
@@ -125,8 +132,8 @@ pub fn says(value: &Value, text: &str) -> bool {
     }
 }
 
-/// One `#[tokio::test]` per check; the argument makes a fresh [`ExecutorFixture`]. After every
-/// check the executor is closed, and nothing it started may be left.
+/// Expands to one `#[tokio::test]` per check; the argument creates a fresh [`ExecutorFixture`].
+/// After every check the executor is closed, and no process that it started may be left.
 #[macro_export]
 macro_rules! executor_conformance {
     ($fixture:expr) => {

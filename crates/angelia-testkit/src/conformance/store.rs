@@ -1,5 +1,5 @@
-//! What every store must do. [`store_conformance!`](crate::store_conformance) makes one test of
-//! each check; the checks are grouped by what they are about.
+//! The checks that every store must pass. [`store_conformance!`](crate::store_conformance) makes
+//! one test of each check; the modules group them by subject.
 
 #![expect(clippy::unwrap_used, reason = "a check fails by panicking")]
 
@@ -20,17 +20,18 @@ pub use self::{
     approvals::*, callers::*, claims::*, events::*, leases::*, samples::*, sessions::*, turns::*,
 };
 
-/// A place for stores that is empty at first.
+/// Opens the store under test on one storage, which is empty at first.
 pub trait StoreFixture: Send + Sync {
-    /// Opens the same place as one more process would. Dropping the store without closing it is
-    /// what the death of that process looks like.
+    /// Opens a store on this fixture's storage, as one more process would. Dropping the store
+    /// without closing it simulates the death of that process.
     fn open(&self) -> Arc<dyn Store>;
 
-    /// Can it be opened more than once? If not, checks about several owners do nothing.
+    /// Reports whether several stores can be open at once. If not, the checks about several owners
+    /// do nothing.
     fn is_shared(&self) -> bool;
 }
 
-/// One `#[tokio::test]` per check; the argument makes a fresh [`StoreFixture`].
+/// Expands to one `#[tokio::test]` per check; the argument creates a fresh [`StoreFixture`].
 #[macro_export]
 macro_rules! store_conformance {
     ($fixture:expr) => {

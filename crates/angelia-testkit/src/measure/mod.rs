@@ -1,5 +1,5 @@
-//! What the benchmarks share: what they are told, a private home for one comparison, the program that
-//! is measured and what it costs, samples and the goals they must reach.
+//! Shared support for the benchmarks: command-line options, a private home for one comparison, the
+//! measured process with its processor time and memory, and samples with the goals they must reach.
 
 mod options;
 mod place;

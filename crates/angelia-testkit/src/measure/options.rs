@@ -1,17 +1,18 @@
-//! What a benchmark is told on its command line.
+//! The command-line options of a benchmark.
 
 use anyhow::{Context as _, Result, bail};
 
 #[derive(Debug, Default)]
 pub struct Options {
-    /// How often everything is measured.
+    /// The number of measuring rounds.
     pub rounds: Option<u32>,
     only: Option<String>,
     pub executor: Option<String>,
 }
 
 impl Options {
-    /// `--rounds N`; `--only PART` and `--executor NAME` where there is something to choose from.
+    /// Reads `--rounds N`, and `--only PART` and `--executor NAME` where the benchmark has several
+    /// parts or executors to choose from.
     pub fn read(parts: &[&str], executors: &[&str]) -> Result<Self> {
         let mut options = Self::default();
         let mut words = std::env::args().skip(1);
@@ -24,7 +25,7 @@ impl Options {
                 }
                 "--only" => options.only = Some(one_of(&word, words.next(), parts)?),
                 "--executor" => options.executor = Some(one_of(&word, words.next(), executors)?),
-                // What cargo adds.
+                // `cargo bench` adds this flag.
                 "--bench" => {}
                 other => bail!(
                     "unknown argument {other:?}; use --rounds N, --only PART, --executor NAME"
@@ -34,7 +35,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Is this part to be measured?
+    /// Reports whether this part is to be measured.
     pub fn wants(&self, part: &str) -> bool {
         self.only.as_deref().is_none_or(|only| only == part)
     }

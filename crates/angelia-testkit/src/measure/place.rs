@@ -1,5 +1,5 @@
-//! A private home for one comparison: the same folder and the same variables for every way to the
-//! agent program.
+//! A private home for one comparison: every variant runs the agent program in the same folder and
+//! with the same variables.
 
 use std::{
     ffi::OsString,
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::ours;
 use crate::isolated::Isolated;
 
-/// Where and as whom an agent program runs.
+/// An isolated home for an agent program and for our own processes that run it.
 #[derive(Debug)]
 pub struct Place {
     isolated: Isolated,
@@ -28,17 +28,18 @@ impl Place {
         Ok(Self { isolated, program: program.to_owned(), base_url: base_url.to_owned() })
     }
 
-    /// The agent program's whole environment when it is driven directly.
+    /// Returns the agent program's whole environment when it is driven directly.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         self.isolated.agent_environment(&self.base_url)
     }
 
-    /// Our own environment, without what is the agent's.
+    /// Returns the environment of our own processes, without the agent's variables.
     pub fn bare_environment(&self) -> Vec<(OsString, OsString)> {
         self.isolated.environment()
     }
 
-    /// What the agent program needs beyond [`Self::bare_environment`], for a profile's `env`.
+    /// Returns the variables that the agent program needs beyond [`Self::bare_environment`], for a
+    /// profile's `env`.
     pub fn variables(&self) -> Vec<(String, String)> {
         let bare = self.bare_environment();
         self.environment()
@@ -56,12 +57,12 @@ impl Place {
         self.isolated.home()
     }
 
-    /// A folder of this name for one of our own processes.
+    /// Returns the `ANGELIA_HOME` of this name, one for each of our own processes.
     pub fn angelia_home(&self, name: &str) -> PathBuf {
         self.isolated.root().join(name)
     }
 
-    /// The agent program as a profile of ours, with so many processes kept waiting.
+    /// Returns a profile that runs the agent program with `warm` processes in its pool.
     pub fn profile(&self, warm: u32) -> Value {
         let variables = self.variables().into_iter();
         let variables: Map<_, _> = variables.map(|(name, value)| (name, value.into())).collect();
@@ -69,11 +70,12 @@ impl Place {
             "trust": "off", "env": variables, "warm": warm})
     }
 
-    /// Our own program in the home of this name, configured like this.
+    /// Writes the configuration into the home of this name and returns the command that runs our
+    /// program there.
     pub fn angelia(&self, program: &str, name: &str, config: &Value) -> Result<Command> {
         let home = self.angelia_home(name);
         fs::create_dir_all(&home)?;
-        // JSON is YAML.
+        // JSON is valid YAML.
         fs::write(home.join("config.yaml"), config.to_string())?;
         let mut command = ours(program);
         command.env_clear().envs(self.bare_environment()).env("ANGELIA_HOME", home);

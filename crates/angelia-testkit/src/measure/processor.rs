@@ -1,21 +1,22 @@
-//! Processor time and memory of a process, as the system counts them. Only Linux tells.
+//! Processor time and memory of a process, read from `/proc`. Works only on Linux.
 
 use std::{fs, time::Duration};
 
 use anyhow::{Context as _, Result};
 
-/// Of this process, all threads.
+/// Returns the processor time of this process, over all threads.
 pub fn own_time() -> Result<Duration> {
     time_of(std::process::id())
 }
 
-/// Of another process. In nanoseconds, which the sum for the whole process would not be; what a
-/// thread used that has ended meanwhile is lost, and ours live on.
+/// Returns the processor time of another process. It adds up the threads, because only their
+/// `schedstat` counts nanoseconds. The time of a thread that has ended is lost, but our threads do
+/// not end during a measurement.
 pub fn time_of(pid: u32) -> Result<Duration> {
     let mut nanoseconds = 0;
     let folder = format!("/proc/{pid}/task");
     for thread in fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))? {
-        // A thread may end while we look.
+        // The thread may end between the listing and this read.
         let Ok(numbers) = fs::read_to_string(thread?.path().join("schedstat")) else {
             continue;
         };
@@ -25,13 +26,13 @@ pub fn time_of(pid: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-/// Resident memory in megabytes.
+/// Returns the resident memory in megabytes.
 pub fn resident_megabytes(pid: u32) -> Result<f64> {
     megabytes(pid, "VmRSS:")
 }
 
-/// What of it is the process's own, and not pages of its program and libraries, which the system
-/// shares among all who run them and takes back when it likes.
+/// Returns the process's private resident memory (`RssAnon`) in megabytes. Pages of the program and
+/// its libraries do not count: the system shares them between processes and can reclaim them.
 pub fn own_megabytes(pid: u32) -> Result<f64> {
     megabytes(pid, "RssAnon:")
 }

@@ -1,10 +1,10 @@
-//! Samples, and what they must reach.
+//! Series of samples, tables of them, and the goals they must reach.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
 use std::time::Duration;
 
-/// How often something took how long.
+/// Sorted samples of one duration.
 #[derive(Clone, Debug, Default)]
 pub struct Series(Vec<Duration>);
 
@@ -26,7 +26,8 @@ impl Series {
         self.quantile(99)
     }
 
-    /// Of few samples the 99th percentile is the largest.
+    /// Returns the sample nearest to the quantile; with few samples, the 99th percentile is the
+    /// largest one.
     fn quantile(&self, percent: usize) -> Duration {
         let last = self.0.len().saturating_sub(1);
         let at = (last * percent + 50) / 100;
@@ -38,19 +39,19 @@ impl Series {
     }
 }
 
-/// What must be reached; printed together at the end.
+/// The goals of a benchmark and whether they were reached; printed together at the end.
 #[derive(Debug, Default)]
 pub struct Report {
     goals: Vec<(bool, String)>,
 }
 
 impl Report {
-    /// `what` is to be at most `limit`.
+    /// Adds the goal that `what` is at most `limit`.
     pub fn at_most(&mut self, what: &str, found: f64, limit: f64, unit: &str) {
         self.goal(found <= limit, format!("{what}: {found:.3} {unit}, at most {limit:.3}"));
     }
 
-    /// `what` is to be at least `limit`.
+    /// Adds the goal that `what` is at least `limit`.
     pub fn at_least(&mut self, what: &str, found: f64, limit: f64, unit: &str) {
         self.goal(found >= limit, format!("{what}: {found:.2} {unit}, at least {limit:.2}"));
     }
@@ -75,7 +76,7 @@ pub fn us(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Prints rows of one run; the last column is each median by the first one's.
+/// Prints one row per series; the last column is the series' median divided by the first row's.
 pub fn table(title: &str, rows: &[(&str, &Series)]) {
     println!("\n{title}");
     let head = ["ms", "n", "p50", "p99", "max", "× first"];

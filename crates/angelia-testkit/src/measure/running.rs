@@ -1,5 +1,5 @@
-//! A program that is measured: started under a tool if one is asked for, and ended as a person
-//! would end it.
+//! The process that is measured: started under a profiling tool on request, and stopped with
+//! SIGTERM as a user would stop it.
 
 use std::{
     process::{Child, Command},
@@ -9,13 +9,14 @@ use std::{
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The words in front of our program, for a look into it while it is measured, such as
-/// `perf record -o FILE --` or `valgrind --tool=callgrind`.
+/// The variable with a command that our program runs under, to profile it during a benchmark: for
+/// example `perf record -o FILE --` or `valgrind --tool=callgrind`.
 const UNDER: &str = "ANGELIA_BENCH_UNDER";
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Our program, whose path only the benchmark itself knows.
+/// Returns the command that starts our program at `program`, a path that only the benchmark knows
+/// (`CARGO_BIN_EXE_angelia`).
 #[expect(clippy::disallowed_methods, reason = "starting the program is what is measured")]
 pub fn ours(program: &str) -> Command {
     let under = std::env::var(UNDER).unwrap_or_default();
@@ -25,7 +26,8 @@ pub fn ours(program: &str) -> Command {
     command
 }
 
-/// It runs; dropped, it is told to end, so that it ends what it has started.
+/// A running process. Dropping it sends SIGTERM and waits, so that the process can stop its own
+/// children.
 #[derive(Debug)]
 pub struct Running {
     pub child: Child,
@@ -52,7 +54,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // It may have gone already.
+            // The process may have exited already.
             let _gone = kill_process(pid, Signal::TERM);
         }
         let deadline = Instant::now() + PATIENCE;

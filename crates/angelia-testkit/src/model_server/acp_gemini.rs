@@ -1,5 +1,5 @@
-//! The Gemini dialect, as far as Gemini CLI needs it: what is asked is in the path, and an answer is a
-//! stream of candidates or one of them.
+//! The part of the Gemini dialect that Gemini CLI needs. The path names the model and the method;
+//! an answer is one candidate or a stream of them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
     wire::{Response, ResponseBody, StreamEnd},
 };
 
-/// The model and the form of the answer, where the path says them.
+/// Fills in the model and whether to stream from a Gemini path; leaves other requests unchanged.
 pub(super) fn complete(head: &mut Head, request: &RecordedRequest) {
     if let Some((model, what)) = request.path.rsplit('/').next().and_then(|end| end.split_once(':'))
     {
@@ -22,7 +22,7 @@ pub(super) fn complete(head: &mut Head, request: &RecordedRequest) {
     }
 }
 
-/// The last words of the user, and how often tools have answered since.
+/// Reads the user's last prompt and the number of rounds of tool results since then.
 pub(super) fn prompt(body: &[u8]) -> Prompt {
     let request: Value = serde_json::from_slice(body).unwrap_or_default();
     let contents = request["contents"].as_array().cloned().unwrap_or_default();
@@ -99,7 +99,7 @@ fn whole(block: &Block) -> Value {
     }
 }
 
-/// `message`: it ends with this.
+/// Builds one response; `message` is given for the last one, which carries the finish reason.
 fn candidate(parts: &[Value], message: Option<&Message>, context: &Context<'_>) -> Value {
     let mut candidate = json!({"index": 0, "content": {"role": "model", "parts": parts}});
     if let Some(message) = message {

@@ -1,4 +1,5 @@
-//! One client connection: requests in, scripted responses out, exactly as broken as ordered.
+//! Serves client connections: reads requests and writes the scripted responses, including every
+//! kind of broken one.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use super::{
     wire::{self, Response, ResponseBody, StreamEnd},
 };
 
-/// Accepts until the future is dropped, which also drops every connection.
+/// Accepts connections until the future is dropped, which also drops every connection.
 pub(super) async fn accept(listener: TcpListener, responder: Arc<Responder>, log: Arc<Log>) {
     let mut connections = JoinSet::new();
     loop {
@@ -24,7 +25,7 @@ pub(super) async fn accept(listener: TcpListener, responder: Arc<Responder>, log
                 let Ok((stream, _)) = accepted else { continue };
                 let (responder, log) = (responder.clone(), log.clone());
                 connections.spawn(async move {
-                    // A client that breaks off is part of the tests, not an error of the server.
+                    // A client that disconnects is part of the tests, not an error of the server.
                     let _ = serve(stream, &responder, &log).await;
                 });
             }
@@ -34,7 +35,7 @@ pub(super) async fn accept(listener: TcpListener, responder: Arc<Responder>, log
 }
 
 async fn serve(mut stream: TcpStream, responder: &Responder, log: &Log) -> io::Result<()> {
-    // Without this, small writes wait for the client's delayed acknowledgements: 40 ms a turn.
+    // Without this, small writes wait for the client's delayed TCP acks: 40 ms per turn.
     stream.set_nodelay(true)?;
     let mut buffer = BytesMut::with_capacity(64 * 1024);
     while let Some(request) = wire::read_request(&mut stream, &mut buffer).await? {
@@ -68,6 +69,7 @@ async fn write(
     if !response.wait.is_zero() {
         stay(stream, buffer, Some(response.wait)).await?;
     }
+    // Move the body out: `wire::head` still needs the rest of the response.
     match std::mem::replace(&mut response.body, ResponseBody::Never) {
         ResponseBody::Never => {
             stay(stream, buffer, None).await?;
@@ -108,7 +110,8 @@ async fn finish(stream: &mut TcpStream, buffer: &mut BytesMut, end: StreamEnd) -
             Ok(Next::Close)
         }
         StreamEnd::Reset => {
-            // A reset discards what the client has not read yet: give it time to see the delta.
+            // A reset discards data that the client has not read yet, so give it time to read the
+            // delta first.
             stay(stream, buffer, Some(Duration::from_millis(30))).await?;
             stream.set_zero_linger()?;
             Ok(Next::Close)
@@ -116,7 +119,7 @@ async fn finish(stream: &mut TcpStream, buffer: &mut BytesMut, end: StreamEnd) -
     }
 }
 
-/// Waits, forever without a time, but fails as soon as the client goes away.
+/// Waits for `time`, or forever when it is `None`, and fails as soon as the client disconnects.
 async fn stay(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
@@ -124,7 +127,7 @@ async fn stay(
 ) -> io::Result<()> {
     let over = async {
         match time {
-            // The runtime's timer counts milliseconds; less than one is only a turn of the loop.
+            // The runtime's timer has a resolution of a millisecond; for less, only yield once.
             Some(time) if time < Duration::from_millis(1) => tokio::task::yield_now().await,
             Some(time) => tokio::time::sleep(time).await,
             None => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! The words in a prompt that tell the scripted model what to do.
+//! The directives in a prompt that tell the scripted model what to do.
 //!
 //! | directive | the model |
 //! |---|---|
@@ -17,8 +17,9 @@
 //! | `MALFORMED` `ERROR_EVENT` `HTML` `EMPTY` `NO_STOP` | breaks the stream in that way |
 //! | `REFUSE` `MAXTOK` | ends the message for that reason |
 //!
-//! They combine: tools come first, and what remains says how the turn goes on after them. A count
-//! of `times` means: only the first so many requests with this very prompt, then the normal answer.
+//! Directives combine: tools are called first, and the others say how the turn continues after the
+//! tools. `times` limits a failure to that many requests with exactly this prompt; later requests
+//! get the normal answer.
 
 use std::time::{Duration, SystemTime};
 
@@ -29,21 +30,21 @@ use super::{
     reply::{Block, Fault, Reply, Stop},
 };
 
-/// The directive that makes the model call one tool.
+/// Returns the directive that makes the model call one tool.
 pub fn tool_call(name: &str, input: &Value) -> String {
     format!("TOOL:{}:END", json!({"name": name, "input": input}))
 }
 
-/// When a limit resets if the prompt names no time: far enough ahead for any test.
+/// The reset time of a limit when the prompt names none: far enough ahead for any test.
 pub const DEFAULT_LIMIT_RESET: u64 = 4_000_000_000;
 
-/// In unix seconds.
+/// Returns the current time in Unix seconds.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
 
-/// What a prompt asks of the model.
+/// The directives found in one prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Directives {
     calls: Vec<(String, Value)>,
@@ -55,7 +56,8 @@ pub struct Directives {
     stop: Option<Stop>,
     limit_warning: bool,
     failure: Option<(Failure, Option<usize>)>,
-    /// A directive that could not be read; the model says so, so that the test shows it.
+    /// A directive that could not be parsed. The model names it in its answer, so that the test
+    /// fails visibly.
     unreadable: Option<String>,
 }
 
@@ -76,7 +78,7 @@ enum Failure {
 }
 
 impl Directives {
-    /// `None` when the text has no directive at all.
+    /// Parses a prompt; `None` when it contains no directive at all.
     pub fn parse(text: &str) -> Option<Self> {
         let mut found = Self::default();
         let rest = found.take_calls(text);
@@ -95,8 +97,8 @@ impl Directives {
         (found != Self::default()).then_some(found)
     }
 
-    /// The answer after `rounds` rounds of tool results, when this prompt has already failed
-    /// `failed` times.
+    /// Returns the answer after `rounds` rounds of tool results, when this prompt has already
+    /// failed `failed` times.
     pub fn reply(&self, rounds: usize, tool_failed: bool, failed: usize) -> Reply {
         if let Some(word) = &self.unreadable {
             return Reply::text(format!("The scripted model cannot read the directive {word}"));
@@ -112,7 +114,7 @@ impl Directives {
         reply.with_wait(self.wait)
     }
 
-    /// Whether the answer after so many rounds counts as a failure of this prompt.
+    /// Reports whether the answer after `rounds` rounds is a scripted failure.
     pub fn fails(&self, rounds: usize, failed: usize) -> bool {
         let wanted = self.rounds.unwrap_or(usize::from(!self.calls.is_empty()));
         rounds >= wanted && self.failure(failed).is_some()
@@ -172,11 +174,12 @@ impl Directives {
         if self.limit_warning { reply.with_limit_warning(DEFAULT_LIMIT_RESET) } else { reply }
     }
 
-    /// Takes every `TOOL:…:END` out and returns the rest.
+    /// Removes every `TOOL:…:END` from the text and returns the rest.
     fn take_calls(&mut self, text: &str) -> String {
         let mut rest = text.to_owned();
         while let Some(start) = rest.find("TOOL:") {
-            // Read as JSON, not up to the next end: a prompt may be part of what is called with.
+            // Parse the JSON instead of searching for the next `:END`: the tool's input may itself
+            // contain a prompt with a `TOOL:` directive.
             let json = start + "TOOL:".len();
             let mut values = serde_json::Deserializer::from_str(&rest[json..]).into_iter();
             let call = values.next();
@@ -202,7 +205,7 @@ impl Directives {
         rest
     }
 
-    /// `None` when the word is a directive whose numbers cannot be read.
+    /// Returns `None` when the word is a directive whose numbers cannot be parsed.
     fn take_word(&mut self, word: &str) -> Option<()> {
         let (name, numbers) = word.split_once(':').unwrap_or((word, ""));
         let mut numbers = numbers.split(':').filter(|number| !number.is_empty());
@@ -210,7 +213,8 @@ impl Directives {
             "WORDS" => {
                 self.answer = Answer::Words(numbers.next()?.parse().ok()?);
                 if let Some(pause) = numbers.next() {
-                    // Zero still means one write per delta: the shortest pause there is.
+                    // An explicit pause of 0 still means one write per delta, so use the shortest
+                    // pause there is: zero itself would send everything in one write.
                     let pause = pause.parse().map(Duration::from_millis).ok()?;
                     self.pause = pause.max(Duration::from_nanos(1));
                 }

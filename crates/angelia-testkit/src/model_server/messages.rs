@@ -21,7 +21,7 @@ pub(super) fn encode(body: &Body, context: &Context<'_>) -> Response {
     }
 }
 
-/// The error object of a status.
+/// Returns the error object for a status.
 pub(super) fn error(status: u16, message: Option<&str>) -> Value {
     let (kind, text) = match status {
         400 => ("invalid_request_error", "invalid request"),
@@ -42,7 +42,7 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
     for (index, block) in message.blocks.iter().enumerate() {
         let opened = event(&json!({"type": "content_block_start", "index": index,
             "content_block": opened(block, index, context)}));
-        // The opening travels with the first delta, as the pause is meant between deltas.
+        // The block's start event goes out with its first delta: pauses belong between deltas.
         let mut pending = opened;
         for delta in deltas(block) {
             pending.extend(event(&json!({"type": "content_block_delta", "index": index,
@@ -153,7 +153,7 @@ fn stream(frames: Vec<Vec<u8>>, pause: Duration, end: StreamEnd) -> Response {
     }
 }
 
-/// A broken answer; without streaming the same damage to the JSON body.
+/// Returns a broken answer; without streaming, the JSON body is damaged in the same way.
 fn fault(fault: Fault, context: &Context<'_>) -> Response {
     let begun = if context.stream { begun(context) } else { vec![br#"{"id":"msg_"#.to_vec()] };
     let now = Duration::ZERO;
@@ -175,7 +175,7 @@ fn fault(fault: Fault, context: &Context<'_>) -> Response {
     }
 }
 
-/// The start of a message and its first delta.
+/// Returns the frames of a message that stops after its first delta.
 fn begun(context: &Context<'_>) -> Vec<Vec<u8>> {
     vec![
         event(&start(context)),

@@ -1,12 +1,12 @@
-//! A model API on loopback whose answers are scripted, by the test or by the prompt itself.
+//! A model API on loopback whose answers are scripted by the test or by the prompt itself.
 //!
 //! It speaks three dialects (Anthropic Messages, OpenAI Responses, Gemini), so that the real agent
-//! programs can be driven without a login and without a network. The server runs on a thread of
-//! its own: a test's paused clock or busy runtime does not disturb it.
+//! programs can be driven without a login and without a network. The server runs on its own thread,
+//! so a test's paused clock or busy runtime does not affect it.
 //!
-//! A request is answered by the first of: the next [`Reply`] of [`ModelServer::script`], the
-//! function given to [`ModelServer::respond_with`], the directives in the prompt ([`directive`]),
-//! the default text.
+//! A request is answered by the first of these that has an answer: the next [`Reply`] of
+//! [`ModelServer::script`], the function given to [`ModelServer::respond_with`], the directives in
+//! the prompt ([`directive`]), the default text.
 
 mod acp_gemini;
 mod connection;
@@ -36,10 +36,10 @@ pub use self::{
     reply::{Block, Fault, Message, Reply, Stop, Usage},
 };
 
-/// What the model says when nothing tells it otherwise.
+/// The answer when neither the test nor the prompt scripts one.
 pub const DEFAULT_TEXT: &str = "Hello from the scripted model.";
 
-/// A running server; dropping it closes every connection and ends its thread.
+/// A running server; dropping it closes every connection and joins its thread.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -49,7 +49,7 @@ pub struct ModelServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The requests a test waited for did not come.
+/// Fewer model requests than a test waited for arrived in time.
 #[derive(Debug, thiserror::Error)]
 #[error("the model server saw {seen} of {wanted} requests within {within:?}")]
 pub struct TooFewRequests {
@@ -64,8 +64,10 @@ impl ModelServer {
         Self::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     }
 
-    /// Listens on the given address; port 0 means any free one.
+    /// Listens on the given address; port 0 picks a free one.
     pub fn listen(address: SocketAddr) -> io::Result<Self> {
+        // Bind before the thread starts, so that the address is known and clients can connect when
+        // this function returns.
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -92,12 +94,12 @@ impl ModelServer {
         self.address
     }
 
-    /// For `ANTHROPIC_BASE_URL`: without a path and without a trailing slash.
+    /// Returns the value for `ANTHROPIC_BASE_URL`: no path and no trailing slash.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// For clients of the Responses dialect, which expect the version in the base.
+    /// Returns the base URL for clients of the Responses dialect, which expect the version in it.
     pub fn openai_base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -107,7 +109,8 @@ impl ModelServer {
         self.responder.script(replies);
     }
 
-    /// Answers that the script does not give; `None` leaves the request to the prompt's directives.
+    /// Sets the function that answers when the script is used up; when it returns `None`, the
+    /// prompt's directives apply.
     pub fn respond_with(
         &self,
         answer: impl Fn(&RecordedRequest) -> Option<Reply> + Send + Sync + 'static,
@@ -115,37 +118,38 @@ impl ModelServer {
         self.responder.respond_with(Box::new(answer));
     }
 
-    /// The token counts of every following answer.
+    /// Sets the token counts of every following answer.
     pub fn set_usage(&self, usage: Usage) {
         self.responder.set_usage(usage);
     }
 
-    /// Scripted answers not used yet.
+    /// Returns how many scripted answers have not been used yet.
     pub fn unused(&self) -> usize {
         self.responder.unused()
     }
 
-    /// Every request so far, oldest first (the newest 1000).
+    /// Returns the requests so far, oldest first; only the newest 1000 are kept.
     pub fn requests(&self) -> Vec<Recorded> {
         self.log.all()
     }
 
-    /// The requests that asked the model for an answer: not token counts, probes or model lists.
+    /// Returns the requests that asked the model for an answer, without token counts, probes and
+    /// model lists.
     pub fn model_requests(&self) -> Vec<Recorded> {
         self.log.model_requests()
     }
 
-    /// Switches recording off for long benchmarks; it is on at the start.
+    /// Switches the recording of requests on or off (for long benchmarks); it starts switched on.
     pub fn set_recording(&self, on: bool) {
         self.log.set_recording(on);
     }
 
-    /// How many answers ended because the client went away before they were complete.
+    /// Returns how many answers were cut short because the client disconnected.
     pub fn abandoned(&self) -> usize {
         self.log.abandoned()
     }
 
-    /// Waits until `count` model requests have arrived in all.
+    /// Waits until `count` model requests have arrived in total.
     pub async fn wait_for_model_requests(
         &self,
         count: usize,
@@ -164,7 +168,7 @@ impl Drop for ModelServer {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // A panic of the server thread has already been printed by it.
+            // If the server thread panicked, it has already printed the panic.
             let _ = thread.join();
         }
     }

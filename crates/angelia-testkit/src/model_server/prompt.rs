@@ -1,4 +1,5 @@
-//! Finds in a model request the words it is about, whatever the client wrapped around them.
+//! Extracts the user's prompt from a model request, without the context that the client wraps
+//! around it.
 
 use std::borrow::Cow;
 
@@ -7,17 +8,17 @@ use serde_json::value::RawValue;
 
 use super::recorded::RecordedRequest;
 
-/// The last prompt and what has happened since.
+/// The user's last prompt and the tool results since then.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Prompt {
     pub(super) text: String,
-    /// Rounds of tool results after it.
+    /// Rounds of tool results after the prompt.
     pub(super) rounds: usize,
     /// Whether the newest tool result is an error.
     pub(super) tool_failed: bool,
 }
 
-/// What decides the form of the answer.
+/// The request fields that decide the form of the answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) model: String,
@@ -77,8 +78,8 @@ impl Prompt {
         }
     }
 
-    /// From the newest message back to the one that holds the user's words; the last message is
-    /// often one of role `system`, and a message of tool results may be followed by words.
+    /// Searches from the newest message back to the one with the user's text. The last message
+    /// often has the role `system`, and tool results and text may share one message.
     fn of_messages(messages: &[Entry<'_>]) -> Self {
         let mut found = Self::default();
         for message in messages.iter().rev().filter(|entry| entry.role.as_deref() == Some("user")) {
@@ -118,7 +119,7 @@ impl Prompt {
             }
             let parts = parts(item.content);
             let texts = parts.iter().filter(|part| part.kind == "input_text").filter_map(words);
-            // Context that the client adds is wrapped in a tag of its own.
+            // Codex wraps each piece of context that it adds in a tag.
             let own = texts.filter(|text| !(text.starts_with('<') && text.ends_with('>')));
             if let Some(text) = choose(own.collect()) {
                 found.text = text;
@@ -135,16 +136,16 @@ fn parts(content: Option<&RawValue>) -> Vec<Part<'_>> {
     };
     if content.get().starts_with('"') {
         let text = serde_json::from_str(content.get()).ok();
-        // Both dialects allow a plain string; name it as each of them would.
+        // Both dialects allow a plain string; return it under either dialect's part type.
         let part = |kind| Part { kind: Cow::Borrowed(kind), text: text.clone(), is_error: None };
         return vec![part("text"), part("input_text")];
     }
     serde_json::from_str(content.get()).unwrap_or_default()
 }
 
-/// The user's own words in a text part: reminders and traces of the client are taken out.
+/// Returns the user's own text in a part, without the client's reminders and status lines.
 fn words(part: &Part<'_>) -> Option<String> {
-    // The second is how Angelia carries what a client says as the system.
+    // Angelia uses the second one to carry a client's system messages.
     const TAGS: [(&str, &str); 2] =
         [("<system-reminder>", "</system-reminder>"), ("<system>", "</system>")];
     let mut text = part.text.as_deref()?.to_owned();
@@ -161,7 +162,7 @@ fn words(part: &Part<'_>) -> Option<String> {
     (!text.is_empty() && !is_trace).then(|| text.to_owned())
 }
 
-/// Of several texts in one message, the last that says what to do, else the last.
+/// Picks, of several texts in one message, the last one with a directive, or else the last one.
 fn choose(mut texts: Vec<String>) -> Option<String> {
     let telling =
         texts.iter().rposition(|text| super::directive::Directives::parse(text).is_some());

@@ -1,4 +1,4 @@
-//! The requests the server has seen, as tests look at them.
+//! The log of requests that the server has received, for tests to inspect.
 
 use std::{
     collections::VecDeque,
@@ -17,7 +17,7 @@ const KEPT: usize = 1000;
 
 pub type Recorded = Arc<RecordedRequest>;
 
-/// One request as it came.
+/// One request as it was received.
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
     pub method: String,
@@ -31,27 +31,27 @@ pub struct RecordedRequest {
 }
 
 impl RecordedRequest {
-    /// The first header of that name (lower case).
+    /// Returns the first header of that name (lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON; `Null` when it is none.
+    /// Returns the body as JSON; `Null` when it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The model asked for; empty when there is none.
+    /// Returns the requested model; empty when the request names none.
     pub fn model(&self) -> String {
         super::prompt::Head::of(&self.body).model
     }
 
-    /// The user's words this request is about: the last prompt, without the client's reminders.
+    /// Returns the user's last prompt, without the client's reminders.
     pub fn prompt(&self) -> String {
         super::prompt::Prompt::of(self).text
     }
 
-    /// Whether it asks the model for an answer.
+    /// Reports whether the request asks the model for an answer.
     pub fn is_model_request(&self) -> bool {
         self.method == "POST"
             && ["/messages", "/responses", "enerateContent"]
@@ -60,7 +60,7 @@ impl RecordedRequest {
     }
 }
 
-/// The newest requests, and a counter tests can wait on.
+/// The newest requests, and a counter that tests can wait on.
 #[derive(Debug)]
 pub(super) struct Log {
     requests: Mutex<VecDeque<Recorded>>,

@@ -1,4 +1,4 @@
-//! What the scripted model can answer, independent of any dialect.
+//! The answers that the scripted model can give, independent of the dialect.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub struct Reply {
     pub body: Body,
     /// Added to the response; also on error statuses.
     pub headers: Vec<(String, String)>,
-    /// How long the response's first byte is held back.
+    /// The delay before the first byte of the response.
     pub wait: Duration,
 }
 
@@ -34,7 +34,7 @@ pub struct Message {
 pub enum Block {
     Thinking(String),
     Text(String),
-    /// So many words, one delta each.
+    /// This many words, one delta each.
     Words(usize),
     Tool {
         name: String,
@@ -44,13 +44,13 @@ pub enum Block {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The end of the turn, or a tool call when the message has one.
+    /// `end_turn`, or `tool_use` when the message calls a tool.
     Natural,
     MaxTokens,
     Refusal,
 }
 
-/// An answer no client should rely on.
+/// A broken answer that clients must cope with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request is read and never answered.
@@ -63,9 +63,9 @@ pub enum Fault {
     BadJson,
     /// Status 200 and an error event after the start of the message.
     ErrorEvent,
-    /// Status 200 and a page instead of an answer.
+    /// Status 200 and an HTML page instead of an answer.
     Html,
-    /// Status 200 and nothing.
+    /// Status 200 and an empty body.
     Empty,
     /// A stream that ends cleanly but before its closing event.
     NoStop,
@@ -123,7 +123,8 @@ impl Reply {
         Self::new(Body::Fault(fault))
     }
 
-    /// The subscription's five-hour limit is reached until `resets_at` (unix seconds).
+    /// Refuses the request: the subscription's five-hour limit is used up until `resets_at` (Unix
+    /// seconds).
     pub fn subscription_limit(resets_at: u64) -> Self {
         let reset = resets_at.to_string();
         Self::status_with(429, "This request would exceed your account's rate limit.")
@@ -140,7 +141,7 @@ impl Reply {
             )
     }
 
-    /// The headers that announce a nearly used subscription window, on a normal answer.
+    /// Adds to a normal answer the headers that warn of a nearly used-up subscription window.
     #[must_use]
     pub fn with_limit_warning(self, resets_at: u64) -> Self {
         let reset = resets_at.to_string();
@@ -159,14 +160,14 @@ impl Reply {
         self
     }
 
-    /// Holds the first byte back.
+    /// Delays the first byte of the response.
     #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Sends a message's deltas one by one with this pause; nothing for other answers.
+    /// Sends a message's deltas one by one with this pause; no effect on other answers.
     #[must_use]
     pub fn with_pause(mut self, pause: Duration) -> Self {
         if let Body::Message(message) = &mut self.body {
@@ -175,7 +176,7 @@ impl Reply {
         self
     }
 
-    /// Ends a message for this reason; nothing for other answers.
+    /// Ends a message for this reason; no effect on other answers.
     #[must_use]
     pub fn with_stop(mut self, stop: Stop) -> Self {
         if let Body::Message(message) = &mut self.body {
@@ -196,7 +197,7 @@ impl Message {
 }
 
 impl Block {
-    /// The pieces a dialect sends as deltas, for blocks of text.
+    /// Returns the block's content in the chunks that a dialect sends as deltas.
     pub(super) fn pieces(&self) -> Vec<String> {
         match self {
             Self::Words(count) => (0..*count).map(|word| format!("w{word} ")).collect(),
@@ -207,13 +208,14 @@ impl Block {
         }
     }
 
-    /// The block's whole text: what the pieces add up to.
+    /// Returns the block's whole content: the concatenated chunks.
     pub(super) fn whole(&self) -> String {
         self.pieces().concat()
     }
 }
 
-/// Small texts in pieces of eight characters, large ones in pieces of 16 KiB.
+/// Splits small texts into chunks of eight bytes and large ones into chunks of 16 KiB, at the next
+/// character boundary.
 fn cut(text: &str) -> Vec<String> {
     let size = if text.len() > 4096 { 16 * 1024 } else { 8 };
     let mut pieces = Vec::new();

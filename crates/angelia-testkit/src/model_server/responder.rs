@@ -1,4 +1,4 @@
-//! Decides what a request is answered with, and in which dialect.
+//! Chooses the answer to a request and the dialect that encodes it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -37,11 +37,11 @@ struct State {
     script: VecDeque<Reply>,
     answer: Option<Answer>,
     usage: Usage,
-    /// How often each prompt has already been answered with the failure it asks for.
+    /// How often each prompt has already been answered with its scripted failure.
     failed: HashMap<String, usize>,
 }
 
-/// What an encoder needs beside the reply.
+/// The data a dialect's encoder needs besides the reply.
 pub(super) struct Context<'a> {
     pub(super) model: &'a str,
     pub(super) stream: bool,
@@ -104,7 +104,7 @@ impl Responder {
         let mut response = encode(&reply.body, &context);
         response.wait = reply.wait;
         response.headers = reply.headers;
-        // Each dialect's own name for it; either client ignores the other's.
+        // The two dialects name this header differently; each client ignores the other name.
         response.headers.push(("request-id".into(), format!("req_test{id:04}")));
         response.headers.push(("x-request-id".into(), format!("req_test{id:04}")));
         response
@@ -145,7 +145,7 @@ pub(super) fn json_response(status: u16, body: &Value) -> Response {
     }
 }
 
-/// One list that the clients of both dialects can read.
+/// Returns one model list that the clients of both dialects can read.
 fn models() -> Value {
     let ids = ["claude-opus-5-5", "claude-sonnet-5", "gpt-5.5"];
     let data: Vec<Value> = ids

@@ -51,6 +51,7 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
                     "part": {"type": part.kind, "text": "", "annotations": []}}),
             ));
         }
+        // The item's opening events go out with its first delta: pauses belong between deltas.
         let (delta, done, whole) = delta_names(block);
         for piece in block.pieces() {
             pending.extend(events.event(
@@ -85,7 +86,7 @@ fn frames(message: &Message, context: &Context<'_>) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The part inside an item whose opening and closing have events of their own.
+/// The names for the part inside an item that has its own `added` and `done` events.
 struct Part {
     kind: &'static str,
     added: &'static str,
@@ -111,7 +112,8 @@ fn part(block: &Block) -> Option<Part> {
     }
 }
 
-/// The delta event, the closing event, and the field that carries the whole.
+/// Returns the names of the delta event, of the closing event, and of the closing event's field
+/// with the whole text.
 fn delta_names(block: &Block) -> (&'static str, &'static str, &'static str) {
     match block {
         Block::Thinking(_) => (
@@ -122,7 +124,7 @@ fn delta_names(block: &Block) -> (&'static str, &'static str, &'static str) {
         Block::Text(_) | Block::Words(_) => {
             ("response.output_text.delta", "response.output_text.done", "text")
         }
-        // A tool whose input is a text, not an object, is a custom one.
+        // A tool whose input is a string instead of an object is a custom tool.
         Block::Tool { input: Value::String(_), .. } => (
             "response.custom_tool_call_input.delta",
             "response.custom_tool_call_input.done",
@@ -154,7 +156,7 @@ fn item(block: &Block, index: usize, context: &Context<'_>) -> Value {
                 "status": "completed"})
         }
         Block::Tool { name, input } => {
-            // A tool of an MCP server is named by the server and its own name.
+            // An MCP server's tool is called by the server's name (`namespace`) and its own name.
             let (namespace, name) = match name.rsplit_once("__") {
                 Some((server, tool)) if server.starts_with("mcp__") => (Some(server), tool),
                 _ => (None, name.as_str()),
@@ -170,7 +172,7 @@ fn item(block: &Block, index: usize, context: &Context<'_>) -> Value {
     }
 }
 
-/// The item as it is announced, before its content.
+/// Returns the item as `output_item.added` announces it: in progress and without content.
 fn opened(item: &Value) -> Value {
     let mut item = item.clone();
     for (field, empty) in [
@@ -211,7 +213,7 @@ fn closed(message: &Message, context: &Context<'_>) -> Value {
     response
 }
 
-/// This dialect counts cached tokens as part of the input.
+/// Builds the usage object. This dialect counts cached tokens as part of the input.
 fn usage(usage: Usage) -> Value {
     let input = usage.input + usage.cache_read + usage.cache_write();
     json!({"input_tokens": input, "input_tokens_details": {"cached_tokens": usage.cache_read},
@@ -219,7 +221,7 @@ fn usage(usage: Usage) -> Value {
         "total_tokens": input + usage.output})
 }
 
-/// Numbers the events of one stream.
+/// Encodes the events of one stream and numbers them.
 #[derive(Default)]
 struct Sequence(u64);
 

@@ -1,4 +1,4 @@
-//! Bytes of HTTP/1.1: reading one request, writing heads and chunks. No meaning here.
+//! HTTP/1.1 on the byte level: reads one request, writes response heads and chunks.
 
 use std::{fmt::Write as _, io, time::Duration, time::Instant};
 
@@ -12,7 +12,7 @@ use super::recorded::RecordedRequest;
 
 const MAX_HEAD: usize = 256 * 1024;
 
-/// An answer, ready to be written.
+/// An encoded answer, ready to be written.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: u16,
@@ -24,10 +24,10 @@ pub(super) struct Response {
 
 #[derive(Debug)]
 pub(super) enum ResponseBody {
-    /// Not even a head.
+    /// No response at all, not even a head.
     Never,
     Whole(Vec<u8>),
-    /// Chunked; all frames in one write when the pause is zero.
+    /// A chunked body; all frames go out in one write when the pause is zero.
     Stream {
         frames: Vec<Vec<u8>>,
         pause: Duration,
@@ -42,7 +42,7 @@ pub(super) enum StreamEnd {
     Reset,
 }
 
-/// Reads one request; `None` when the client has closed between two.
+/// Reads one request; `None` when the client has closed the connection between two requests.
 pub(super) async fn read_request(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
@@ -135,7 +135,7 @@ async fn read_chunked(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Resu
     }
 }
 
-/// The head of a response; `length` is `None` for a chunked one.
+/// Builds the head of a response; `length` is `None` for a chunked one.
 pub(super) fn head(response: &Response, length: Option<usize>) -> Vec<u8> {
     let mut head = format!(
         "HTTP/1.1 {} {}\r\ncontent-type: {}\r\n",

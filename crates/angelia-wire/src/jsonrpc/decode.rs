@@ -1,4 +1,4 @@
-//! A line becomes a message. Whatever the bytes are, nothing panics and nothing is guessed.
+//! Decodes a line into a message. Any bytes are accepted: nothing panics and nothing is guessed.
 
 use std::borrow::Cow;
 
@@ -7,18 +7,18 @@ use serde_json::value::RawValue;
 
 use super::message::{ErrorObject, Id, Incoming};
 
-/// Why a line is no message.
+/// Why a line is not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("the line is not JSON")]
     NotJson,
-    #[error("the line is JSON, but not a message: it has neither a method nor an answer")]
+    #[error("the line is JSON, but not a message: it has neither a method nor a response")]
     NotAMessage,
-    #[error("the id of the message is neither a text nor a whole number")]
+    #[error("the id of the message is neither a string nor an integer")]
     BadId,
 }
 
-/// `null` is something that was said, so only what is absent is `None`.
+/// A `null` is present: only an absent field is `None`.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -37,7 +37,7 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// One line, without its end.
+/// Decodes one line, without its line break.
 pub fn decode(line: &[u8]) -> Result<Incoming<'_>, DecodeError> {
     let envelope: Envelope<'_> = match serde_json::from_slice(line) {
         Ok(envelope) => envelope,
@@ -56,7 +56,7 @@ pub fn decode(line: &[u8]) -> Result<Incoming<'_>, DecodeError> {
             None => Incoming::Notification { method, params },
         });
     }
-    // An answer with both is a failure: somebody wrote down what went wrong.
+    // A response with both an error and a result is a failure.
     let error = envelope.error.filter(|error| error.get() != "null");
     let result = match (error, envelope.result) {
         (Some(error), _) => Err(error_object(error)),
@@ -66,7 +66,7 @@ pub fn decode(line: &[u8]) -> Result<Incoming<'_>, DecodeError> {
     Ok(Incoming::Response { id, result })
 }
 
-/// Borrowed where it holds no escapes.
+/// Borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -80,7 +80,7 @@ struct LooseError<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// A failure in another shape is still a failure: then its whole text is the message.
+/// An error in another shape is still an error: its whole text becomes the message.
 fn error_object(error: &RawValue) -> ErrorObject<'_> {
     let loose: Option<LooseError<'_>> = serde_json::from_str(error.get()).ok();
     match loose {

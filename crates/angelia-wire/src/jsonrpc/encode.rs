@@ -1,7 +1,7 @@
-//! Messages as lines, each with its end.
+//! Encodes messages as lines, each with its line break.
 //!
-//! Only what is handed in can fail to become JSON (a map with odd keys); such a message is not
-//! sent.
+//! Fails only if the caller's value cannot be serialized to JSON (a map with keys that are not
+//! strings); such a message is not sent.
 
 use bytes::BytesMut;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::message::{ErrorObject, Id};
 use crate::ndjson;
 
-/// Whether messages say which JSON-RPC they are.
+/// Whether messages have a `jsonrpc` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// Without `"jsonrpc":"2.0"`.
@@ -34,7 +34,7 @@ struct Envelope<'a, P, R> {
     error: Option<&'a ErrorObject<'a>>,
 }
 
-/// Stands where a message has no parameters or no result.
+/// Type of absent parameters or results.
 type Nothing = ();
 
 impl<P, R> Envelope<'_, P, R> {
@@ -53,14 +53,14 @@ impl<P, R> Envelope<'_, P, R> {
 impl<P: Serialize, R: Serialize> Envelope<'_, P, R> {
     fn line(&self) -> serde_json::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
-        // Raw JSON that somebody else laid out may hold line breaks.
+        // Raw JSON from elsewhere may contain line breaks.
         let mut line = BytesMut::new();
         ndjson::encode(&mut line, &json);
         Ok(line.into())
     }
 }
 
-/// Asks for something; `id` comes back with the answer.
+/// Encodes a request; the response will have the same `id`.
 pub fn request<P: Serialize + ?Sized>(
     dialect: Dialect,
     id: &Id<'_>,
@@ -76,7 +76,7 @@ pub fn request<P: Serialize + ?Sized>(
     .line()
 }
 
-/// Says something that nobody answers.
+/// Encodes a notification, which has no response.
 pub fn notification<P: Serialize + ?Sized>(
     dialect: Dialect,
     method: &str,
@@ -85,7 +85,7 @@ pub fn notification<P: Serialize + ?Sized>(
     Envelope::<&P, Nothing> { method: Some(method), params, ..Envelope::new(dialect) }.line()
 }
 
-/// Answers a request.
+/// Encodes a successful response.
 pub fn result<R: Serialize + ?Sized>(
     dialect: Dialect,
     id: &Id<'_>,
@@ -94,7 +94,7 @@ pub fn result<R: Serialize + ?Sized>(
     Envelope::<Nothing, &R> { id: Some(id), result: Some(result), ..Envelope::new(dialect) }.line()
 }
 
-/// Refuses a request.
+/// Encodes an error response.
 pub fn error(
     dialect: Dialect,
     id: &Id<'_>,

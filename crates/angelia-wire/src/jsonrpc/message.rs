@@ -1,11 +1,11 @@
-//! The parts of a message.
+//! JSON-RPC messages.
 
 use std::{borrow::Cow, fmt};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What ties an answer to its request. Each side counts its own.
+/// Id of a request and of its response. Each side counts its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Id<'a> {
@@ -43,10 +43,10 @@ impl fmt::Display for Id<'_> {
     }
 }
 
-/// One message of a peer.
+/// A message from the peer.
 #[derive(Clone, Debug)]
 pub enum Incoming<'a> {
-    /// It wants an answer.
+    /// Expects a response.
     Request {
         id: Id<'a>,
         method: Cow<'a, str>,
@@ -56,15 +56,15 @@ pub enum Incoming<'a> {
         method: Cow<'a, str>,
         params: Option<&'a RawValue>,
     },
-    /// It answers.
+    /// A response to one of our requests.
     Response {
-        /// `None`: it could not read what it answers.
+        /// `None`: the peer could not read the request.
         id: Option<Id<'a>>,
         result: Result<&'a RawValue, ErrorObject<'a>>,
     },
 }
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorObject<'a> {
     pub code: i64,

@@ -1,21 +1,21 @@
 //! JSON-RPC messages: one line of [`ndjson`](crate::ndjson) is one message, borrowed from it.
 //!
-//! Some peers write `"jsonrpc":"2.0"` into every message and some write it into none, so reading
-//! does not look at it and writing is told by a [`Dialect`]. There are no batches.
+//! Some peers put `"jsonrpc":"2.0"` into every message and some into none, so decoding ignores it
+//! and encoding takes a [`VersionField`]. Batches are not supported.
 //!
 //! ```
-//! use angelia_wire::jsonrpc::{Dialect, Incoming, decode, encode};
+//! use angelia_wire::jsonrpc::{RpcMessage, VersionField, decode, encode};
 //!
-//! let line = encode::request(Dialect::Bare, &1.into(), "turn/start", &["hello"])?;
+//! let line = encode::request(VersionField::Omit, &1.into(), "turn/start", &["hello"])?;
 //! assert_eq!(line, b"{\"id\":1,\"method\":\"turn/start\",\"params\":[\"hello\"]}\n");
-//! let Ok(Incoming::Request { id, method, .. }) = decode(&line) else { panic!() };
+//! let Ok(RpcMessage::Request { id, method, .. }) = decode(&line) else { panic!() };
 //! assert_eq!((id, &*method), (1.into(), "turn/start"));
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! - `message`: what a message is; [`decode`]: a line becomes one.
-//! - [`encode`]: messages as lines.
-//! - `pending`: who waits for which answer.
+//! - `message`: the types; [`decode`]: from lines.
+//! - [`encode`]: to lines.
+//! - `pending`: our requests that wait for a response.
 
 mod decode;
 pub mod encode;
@@ -29,9 +29,9 @@ pub use self::{
     pending::{Answered, Pending},
 };
 
-/// The peer asked for something that does not exist here.
+/// The requested method does not exist.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// Something went wrong on this side.
+/// The request failed on this side.
 pub const INTERNAL_ERROR: i64 = -32603;
-/// The parameters make no sense.
+/// The parameters are invalid.
 pub const INVALID_PARAMS: i64 = -32602;

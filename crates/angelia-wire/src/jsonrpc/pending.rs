@@ -1,27 +1,27 @@
-//! Who waits for which answer. Ids are counted up and never used twice, so an answer that comes
-//! after its request was given up is known for what it is, and reaches nobody else.
+//! Matches responses to requests. Ids are counted up and never reused, so a response to a cancelled
+//! request is recognised as late and never reaches another waiter.
 
 use std::collections::BTreeMap;
 
 use super::message::Id;
 
-/// Our requests that the peer has not answered yet, each with whoever waits for it.
+/// Our requests without a response, each with its waiter.
 #[derive(Debug)]
 pub struct Pending<T> {
     next: i64,
-    /// In the order in which they were asked.
+    /// In the order of the requests.
     waiting: BTreeMap<i64, T>,
     closed: bool,
 }
 
-/// Whose answer this is.
+/// What a response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered<T> {
-    /// Of somebody who waits.
+    /// A pending request, with its waiter.
     By(T),
-    /// Of a request that was answered or given up before.
+    /// A request that was answered or cancelled before.
     Late,
-    /// Of nothing that was ever asked here.
+    /// No request of ours.
     Stranger,
 }
 
@@ -32,7 +32,7 @@ impl<T> Default for Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// The id for a new request. `Err` gives back who would wait: the peer has gone.
+    /// Registers a request and returns its id. `Err` returns the waiter: the peer has disconnected.
     pub fn ask(&mut self, who: T) -> Result<Id<'static>, T> {
         if self.closed {
             return Err(who);
@@ -43,7 +43,7 @@ impl<T> Pending<T> {
         Ok(Id::Number(id))
     }
 
-    /// An answer has come.
+    /// Removes the request that a response belongs to.
     pub fn answered(&mut self, id: &Id<'_>) -> Answered<T> {
         let Some(number) = number(id) else {
             return Answered::Stranger;
@@ -55,17 +55,18 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Nobody waits for this one any more; its answer will be [`Answered::Late`].
+    /// Cancels a request; its response will be [`ResponseMatch::Late`].
     pub fn give_up(&mut self, id: &Id<'_>) -> Option<T> {
         self.waiting.remove(&number(id)?)
     }
 
-    /// Gives up everybody of whom `keep` says no.
+    /// Cancels every request for which `keep` returns `false`.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.waiting.retain(|_, who| keep(who));
     }
 
-    /// The peer has gone: everybody who waits, the longest first. Nothing can be asked after this.
+    /// The peer has disconnected: returns all waiters, oldest first. No request can be registered
+    /// after this.
     pub fn close(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.closed = true;
         std::mem::take(&mut self.waiting).into_values()
@@ -80,7 +81,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// Some peers send a number back as a text.
+/// Some peers return a number as a string.
 fn number(id: &Id<'_>) -> Option<i64> {
     match id {
         Id::Number(number) => Some(*number),

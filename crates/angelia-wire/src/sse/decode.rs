@@ -1,4 +1,4 @@
-//! Bytes to events, for our own client of `/api` and for tests.
+//! Decodes server-sent events, for our own client of `/api` and for tests.
 
 use std::fmt;
 use std::mem;
@@ -13,17 +13,17 @@ use crate::lines::Lines;
 /// One event, as it is dispatched to a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// `message` unless the event named itself.
+    /// `message` if the event has no name.
     pub name: String,
     pub data: String,
-    /// The last id the stream has given, with this event or before; empty if there was none.
+    /// The last id in the stream so far, including this event; empty if there was none.
     pub id: String,
 }
 
-/// An event over the limit; it was skipped, and the stream goes on.
+/// An event over the limit, which was skipped. The stream goes on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "skipped an event of {bytes} bytes, more than the limit of {limit}; fetch what it told another way"
+    "skipped an event of {bytes} bytes, more than the limit of {limit}; fetch its content in another way"
 )]
 pub struct TooLong {
     pub bytes: usize,
@@ -32,15 +32,15 @@ pub struct TooLong {
 
 /// Decodes a stream of events.
 ///
-/// Read into [`Self::buffer`], then take events as from any iterator; `None` means read on, not
-/// the end. As the standard wants it, an event that the stream's end cut short is no event, and
-/// bytes that are not UTF-8 become replacement characters.
+/// Read into [`Self::buffer`], then iterate; `None` means that more must be read, not the end. As
+/// the standard requires, an event that is cut off by the end of the stream is dropped, and invalid
+/// UTF-8 becomes replacement characters.
 pub struct Decoder {
     lines: Lines,
     /// For all lines of one event together, without their terminators.
     limit: usize,
     size: usize,
-    /// The beginning of the current line has been forgotten, because the event is over the limit.
+    /// The beginning of the current line was dropped because the event is over the limit.
     line_is_cut: bool,
     last_terminator: u8,
     begun: bool,
@@ -52,7 +52,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for events of at most `limit` bytes.
+    /// For events of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             lines: Lines::default(),
@@ -69,18 +69,19 @@ impl Decoder {
         }
     }
 
-    /// Where to read into: at least [`limits::READ`](crate::limits::READ) bytes of room.
+    /// Returns the buffer to read into, with at least [`READ_BYTES`](crate::limits::READ_BYTES)
+    /// bytes of room.
     pub fn buffer(&mut self) -> &mut (impl BufMut + use<>) {
         self.lines.buffer()
     }
 
-    /// What to send as `Last-Event-ID` when connecting again: the id as of the last complete event,
-    /// so that one which was cut short comes again. Empty if there was none.
+    /// The id to send as `Last-Event-ID` when reconnecting: that of the last complete event, so
+    /// that an event that was cut off is sent again. Empty if there was none.
     pub fn last_id(&self) -> &str {
         &self.last_id
     }
 
-    /// How long the server wants us to wait before connecting again, if it has said so.
+    /// How long the server asks clients to wait before they reconnect, if it has said so.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
@@ -91,7 +92,7 @@ impl Decoder {
         let first = !mem::replace(&mut self.begun, true);
         let empty = !mem::take(&mut self.line_is_cut) && line.is_empty();
         if empty && (after, terminator) == (b'\r', b'\n') {
-            return None; // the second half of a CRLF, whose first half ended the line already
+            return None; // the LF of a CRLF whose CR has already ended the line
         }
         if empty {
             return self.dispatch();
@@ -123,7 +124,7 @@ impl Decoder {
             b"retry" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 self.retry = value.parse().map(Duration::from_millis).ok().or(self.retry);
             }
-            _ => {} // a comment, whose name is empty, or a field the standard does not know
+            _ => {} // a comment, whose name is empty, or an unknown field
         }
     }
 
@@ -131,12 +132,12 @@ impl Decoder {
         let bytes = mem::take(&mut self.size);
         let mut name = mem::take(&mut self.name);
         let mut data = mem::take(&mut self.data);
-        // Also when the event is skipped: asking for it again would bring the same giant.
+        // Also for a skipped event: asking for it again would return the same oversized event.
         self.last_id.clone_from(&self.id);
         if bytes > self.limit {
             return Some(Err(TooLong { bytes, limit: self.limit }));
         }
-        data.pop()?; // the line break after the last line; without any line there is no event
+        data.pop()?; // the line break after the last line; without data there is no event
         if name.is_empty() {
             name.push_str("message");
         }
@@ -162,10 +163,10 @@ impl Iterator for Decoder {
     }
 }
 
-/// Without the event: it is somebody's conversation.
+/// Without the content of the event, which is a private conversation.
 impl fmt::Debug for Decoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decoder")
+        f.debug_struct("SseDecoder")
             .field("lines", &self.lines)
             .field("size", &self.size)
             .field("last_id", &self.last_id)

@@ -1,4 +1,4 @@
-//! Events to bytes. Pure, and exact to the byte: the fields stand in the order of the calls.
+//! Encodes server-sent events. The fields are written in the order of the calls.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use memchr::memchr2;
 
 use crate::lines::put_on_one_line;
 
-/// Writes one event; [`Self::end`] completes it.
+/// Encodes one event; [`Self::end`] completes it.
 ///
 /// ```
-/// # use angelia_wire::sse::Encoder;
+/// # use angelia_wire::sse::SseEncoder;
 /// # let mut out = bytes::BytesMut::new();
-/// Encoder::new(&mut out).id("7").event("text.delta").data(r#"{"text":"hi"}"#).end();
+/// SseEncoder::new(&mut out).id("7").event("text.delta").data(r#"{"text":"hi"}"#).end();
 /// assert_eq!(out, "id: 7\nevent: text.delta\ndata: {\"text\":\"hi\"}\n\n");
 /// ```
 #[must_use = "a client sees an event only after its `end`"]
@@ -27,33 +27,33 @@ impl<'a> Encoder<'a> {
         Self { out }
     }
 
-    /// The event's name. A line break in it becomes a space.
+    /// Writes the event's name. A line break in it becomes a space.
     pub fn event(self, name: &str) -> Self {
         self.field("event", name.as_bytes())
     }
 
-    /// What the client sends as `Last-Event-ID` when it comes back. A line break in it becomes a
-    /// space; one with a NUL is ignored by every client.
+    /// Writes the id that the client sends as `Last-Event-ID` when it reconnects. A line break in
+    /// it becomes a space; clients ignore an id with a NUL.
     pub fn id(self, id: &str) -> Self {
         self.field("id", id.as_bytes())
     }
 
-    /// How long the client waits before it comes back.
+    /// Writes how long the client should wait before it reconnects.
     pub fn retry(self, after: Duration) -> Self {
         self.field("retry", after.as_millis().to_string().as_bytes())
     }
 
-    /// The payload, one `data` field per line of it; the client sees each line break as `\n`.
+    /// Writes the payload, one `data` field per line; the client sees each line break as `\n`.
     pub fn data(self, data: impl AsRef<[u8]>) -> Self {
         self.field_per_line("data", data.as_ref())
     }
 
-    /// Something for whoever watches the wire; clients ignore it. Alone, it is a keep-alive.
+    /// Writes a comment, which clients ignore. Alone, it is a keep-alive.
     pub fn comment(self, text: &str) -> Self {
         self.field_per_line("", text.as_bytes())
     }
 
-    /// The empty line that makes the client see the event.
+    /// Writes the empty line that makes the client dispatch the event.
     pub fn end(self) {
         self.out.put_u8(b'\n');
     }
@@ -77,9 +77,9 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Without the bytes: they are somebody's conversation.
+/// Without the bytes, which are a private conversation.
 impl fmt::Debug for Encoder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Encoder").field("bytes", &self.out.len()).finish()
+        f.debug_struct("SseEncoder").field("bytes", &self.out.len()).finish()
     }
 }

@@ -1,4 +1,5 @@
-//! Server-sent events, as the WHATWG HTML standard defines them (§9.2): [`Encoder`] and [`Decoder`].
+//! Server-sent events as the WHATWG HTML standard defines them (§9.2): [`SseEncoder`] and
+//! [`SseDecoder`].
 
 mod decode;
 mod encode;

@@ -1,4 +1,4 @@
-//! Frames with their length in front.
+//! Length-prefixed frames.
 
 use angelia_wire::frame::{self, Frame, Frames};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
             frame::put(&mut bytes, &payload);
             bytes
         }),
-        // Cut off, or never a frame at all.
+        // A truncated frame, or bytes that are no frame at all.
         prop::collection::vec(0..8_u8, 0..12),
     ];
     prop::collection::vec(frame, 0..8).prop_map(|frames| frames.concat())

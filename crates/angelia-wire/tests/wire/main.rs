@@ -1,4 +1,4 @@
-//! Tests of the crate from outside, in one binary.
+//! Tests of the crate's public API, in one binary.
 
 mod frame;
 mod invariants;

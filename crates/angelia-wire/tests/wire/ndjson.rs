@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::invariants::framer::{Owned, check, check_bytes, frames, reference};
 
-/// Streams made of what a framer must tell apart, with garbage in between.
+/// Generates streams from everything a framer must distinguish, with garbage in between.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => Just(b"\n".to_vec()),

@@ -1,4 +1,4 @@
-//! Who waits for which answer.
+//! The table of pending requests and their answers.
 
 use std::collections::BTreeSet;
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::invariants::sse::{Told, check, check_bytes, reference, told};
 
-/// Streams made of what a decoder must tell apart, with garbage in between.
+/// Generates streams from everything a decoder must distinguish, with garbage in between.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let text = prop::sample::select(vec![
         "\n", "\r", "\r\n", "\n\n", "\r\r", "\r\n\r\n", "\u{feff}", "data", "data:", "data: ",
@@ -112,7 +112,8 @@ fn event(name: &str, data: &str, id: &str) -> Event {
     Event { name, data, id }
 }
 
-/// The streams of the standard's section on interpreting them, with what it says they mean.
+/// The example streams of the standard's section on interpreting event streams, with the events it
+/// derives from them.
 #[test]
 fn the_standards_examples() {
     let stocks = tell("data: YHOO\ndata: +2\ndata: 10\n\n");

@@ -1,4 +1,4 @@
-//! One client for both daemons: blocking sockets, frames made in advance.
+//! The client used for both daemons: blocking sockets, frames encoded in advance.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -15,7 +15,7 @@ pub(crate) struct Client {
     frames: Frames,
 }
 
-/// 200 bytes of body, as everywhere.
+/// Encodes a message frame with a body of 200 bytes, the size that every measure uses.
 pub(crate) fn message(to: &str, id: &str) -> Vec<u8> {
     let filler = "x".repeat(200 - r#"{"text": ""}"#.len());
     let json = format!(
@@ -47,7 +47,7 @@ impl Client {
         self.stream.write_all(&bytes)
     }
 
-    /// Reads once, and returns how many frames of each sort have come: messages, accepted, others.
+    /// Reads once and counts the frames that arrived: messages and `accepted`; others are ignored.
     pub(crate) fn read(&mut self) -> Result<Heard> {
         let mut heard = Heard::default();
         let buffer = self.frames.buffer();
@@ -62,7 +62,7 @@ impl Client {
             let Frame::Whole(frame) = frame else {
                 bail!("a frame that is too long");
             };
-            // The type is the first member, from both.
+            // Both daemons write the type as the first member.
             match frame.get(10..14) {
                 Some(b"mess") => heard.messages += 1,
                 Some(b"acce") => heard.accepted += 1,
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// Reads on until so many have come.
+    /// Reads until the wanted numbers of frames have arrived.
     pub(crate) fn until(&mut self, wanted: Heard) -> Result<()> {
         let mut heard = Heard::default();
         while heard.messages < wanted.messages || heard.accepted < wanted.accepted {

@@ -1,4 +1,4 @@
-//! The two daemons.
+//! Starts the two daemons that are compared: Angelia's bus and hermes-bus.
 
 use std::{
     fs,
@@ -32,7 +32,7 @@ impl Whose {
     }
 }
 
-/// Running, until it is dropped.
+/// A running daemon; stopped when dropped.
 pub(crate) struct Daemon {
     running: Running,
     place: Isolated,
@@ -43,7 +43,7 @@ impl Daemon {
     #[expect(clippy::disallowed_methods, reason = "starting the programs is what is measured")]
     pub(crate) fn start(whose: Whose) -> Result<Self> {
         let place = Isolated::new()?;
-        // Theirs expects it to be there.
+        // hermes-bus does not create this folder itself.
         fs::create_dir(place.root().join("hermes"))?;
         let mut command = match whose {
             Whose::Ours => {
@@ -82,7 +82,7 @@ impl Daemon {
         self.place.root().join("hermes/hermes-bus.sock")
     }
 
-    /// Sends one message as people do.
+    /// Sends one message with `angelia notify`, as a user does.
     #[expect(clippy::disallowed_methods, reason = "starting the program is what is measured")]
     pub(crate) fn notify(&self, to: &str, text: &str) -> Result<()> {
         let sent = Command::new(env!("CARGO_BIN_EXE_angelia"))
@@ -98,7 +98,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Processor time so far.
+    /// Returns the processor time used so far.
     pub(crate) fn processor(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.running.pid()))?;
         let rest = stat.rsplit(')').next().context("an odd stat")?;
@@ -107,7 +107,7 @@ impl Daemon {
         Ok(Duration::from_millis(ticks * 10))
     }
 
-    /// Resident megabytes.
+    /// Returns the resident memory in megabytes.
     pub(crate) fn memory(&self) -> Result<f64> {
         processor::resident_megabytes(self.running.pid())
     }

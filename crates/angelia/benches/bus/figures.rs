@@ -1,4 +1,4 @@
-//! What came out, and what it should be.
+//! Collects the results, and prints their medians and whether they meet the goals.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,13 @@
-//! The bus beside hermes-bus, with one and the same client, in one run:
+//! Compares the bus with hermes-bus, with the same client and in one run:
 //! `cargo xtask bench bus [--rounds N] [--only throughput|alone|paced|stalled|notify|endpoints]`.
 //!
-//! - [`daemons`]: ours and theirs, each in a folder of its own.
-//! - [`client`]: sends and receives; asks for `accepted` where the daemon knows it.
-//! - [`measures`]: what is measured. [`figures`]: what came out, beside what it should be.
+//! - [`daemons`]: Angelia's bus and hermes-bus, each in its own folder.
+//! - [`client`]: sends and receives; asks for `accepted` where the daemon supports it.
+//! - [`measures`]: the measurements. [`figures`]: their results, beside the goals.
 //!
-//! Ours says `accepted` when a message is synced to disk; theirs says nothing and keeps nothing.
-//! Every measure takes turns between the two, so what the machine does meanwhile meets both.
+//! Angelia's bus answers `accepted` when a message is synced to disk; hermes-bus answers nothing
+//! and stores nothing. Every measurement alternates between the two, so that other load on the
+//! machine affects both.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 #![expect(clippy::cast_precision_loss, reason = "nobody reads more than four digits of a figure")]
@@ -28,7 +29,7 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            // Cargo adds it.
+            // `cargo bench` adds this flag.
             "--bench" => {}
             "--rounds" => rounds = arguments.next().context("how many?")?.parse()?,
             "--only" => only = arguments.next(),

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The measurements.
 
 use std::{
     fs::File,
@@ -19,14 +19,14 @@ use crate::{
 };
 
 const THROUGHPUT: usize = 100_000;
-/// Sent and not yet accepted.
+/// The most messages that are sent and not yet accepted.
 const WINDOW: usize = 4096;
 const ALONE: usize = 3000;
 const PACED: usize = 300;
 const ENDPOINTS: usize = 10_000;
 const NOTIFIED: usize = 20;
 
-/// One sender, one receiver, as fast as it goes.
+/// Measures one sender and one receiver at full speed.
 pub(crate) fn throughput(figures: &mut Figures) -> Result<()> {
     for whose in Whose::BOTH {
         let daemon = Daemon::start(whose)?;
@@ -55,7 +55,8 @@ fn pipelined(socket: &Path, asks: bool) -> Result<Duration> {
     let mut writing = sender.stream.try_clone()?;
     let mut reading = sender;
     let (room, granted) = sync_channel::<usize>(WINDOW);
-    // The daemon that does not answer gives no leave to go on; its socket alone slows us down.
+    // hermes-bus sends no `accepted`, so the window does not apply to it; only its socket buffer
+    // slows the sender down.
     let answers = thread::spawn(move || -> Result<()> {
         let mut left = if asks { THROUGHPUT } else { 0 };
         while left > 0 {
@@ -81,7 +82,7 @@ fn pipelined(socket: &Path, asks: bool) -> Result<Duration> {
     Ok(end - start)
 }
 
-/// One message at a time, each waited for until it is synced.
+/// Measures one message at a time: each waits until the previous one is synced.
 pub(crate) fn one_at_a_time(figures: &mut Figures) -> Result<()> {
     let daemon = Daemon::start(Whose::Ours)?;
     let mut sender = Client::registered(&daemon.socket(), "s", true)?;
@@ -95,7 +96,7 @@ pub(crate) fn one_at_a_time(figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// A hundred messages a second: from the sender's write until the receiver has it.
+/// Measures the latency at a hundred messages a second, from the sender's write to the receipt.
 pub(crate) fn paced(figures: &mut Figures) -> Result<()> {
     for whose in Whose::BOTH {
         let daemon = Daemon::start(whose)?;
@@ -112,7 +113,8 @@ pub(crate) fn paced(figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// What the disk itself takes: as many bytes as a message has, into a file that is there already.
+/// Measures the disk alone: writes as many bytes as a message has into a preallocated file and
+/// syncs them.
 fn disk(daemon: &Daemon, gap: Duration) -> Result<Vec<f64>> {
     let file = File::create(daemon.socket().with_file_name("disk"))?;
     file.write_all_at(&vec![0; 1024 * 1024], 0)?;
@@ -129,7 +131,7 @@ fn disk(daemon: &Daemon, gap: Duration) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-/// The whole program, from its start to its end.
+/// Measures a whole run of `angelia notify`, from its start to its exit.
 pub(crate) fn notify(figures: &mut Figures) -> Result<()> {
     let daemon = Daemon::start(Whose::Ours)?;
     for _ in 0..NOTIFIED {
@@ -141,7 +143,8 @@ pub(crate) fn notify(figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// `run` keeps the ids of two runs apart: a repeat would not be delivered.
+/// Measures the latency of single messages. `run` makes the ids of two runs different, because a
+/// repeated id would not be delivered.
 fn delivery(daemon: &Daemon, run: &str, gap: Duration) -> Result<Vec<f64>> {
     let socket = daemon.socket();
     let mut receiver = Client::registered(&socket, "paced", false)?;
@@ -170,8 +173,8 @@ fn at(sorted: &[f64], part: f64) -> f64 {
     sorted[place]
 }
 
-/// Two daemons in turns, of which one has an endpoint that has stopped reading and was sent more
-/// than it can hold.
+/// Measures two daemons alternately; one of them has an endpoint that has stopped reading and was
+/// sent more than its queue can hold.
 pub(crate) fn stalled(figures: &mut Figures) -> Result<()> {
     let [calm, troubled] = [Daemon::start(Whose::Ours)?, Daemon::start(Whose::Ours)?];
     let _stalled = Client::registered(&troubled.socket(), "stalled", false)?;

@@ -1,10 +1,11 @@
-//! What a turn costs through the bridge and through ACP, beside claude-agent-acp on the same instant
-//! agent program: `cargo xtask bench hosts [--rounds N]`.
+//! Measures the cost of a turn through the bridge and through ACP, beside claude-agent-acp on the
+//! same fake agent program: `cargo xtask bench hosts [--rounds N]`.
 //!
-//! - [`peer`]: a program that speaks lines on its pipes, and how long it takes to say something.
-//! - [`ways`]: the four of them, each with its own words for a turn; the agent program itself is one.
+//! - [`peer`]: a program that exchanges lines over its pipes.
+//! - [`adapters`]: the four compared adapters, each with its own protocol; driving the agent
+//!   program directly is one of them.
 //!
-//! Every way takes its turn in every round. Only numbers of one run are comparable.
+//! Every adapter runs in every round. Only numbers of one run are comparable.
 
 mod peer;
 mod ways;
@@ -22,7 +23,7 @@ use anyhow::Result;
 
 use crate::ways::{Acp, Bridge, Direct, Way};
 
-/// How a turn went, seen by the host.
+/// The timing of a turn as the host sees it.
 #[derive(Clone, Copy, Debug)]
 struct Timing {
     first: Duration,
@@ -39,10 +40,10 @@ const LONG: u32 = 2000;
 struct Found {
     first: Series,
     end: Series,
-    /// Of the long turns.
+    /// The deltas of all long turns, and the time they took.
     events: u32,
     span: Duration,
-    /// The most that the process held as its own (`RssAnon`).
+    /// The peak of the process's private memory (`RssAnon`) in megabytes.
     memory: f64,
 }
 
@@ -79,7 +80,7 @@ fn main() -> Result<()> {
     for number in 0..=rounds {
         let ways: [&mut dyn Way; 4] = [&mut direct, &mut bridge, &mut ours, &mut theirs];
         for (way, found) in ways.into_iter().zip(&mut found) {
-            // The first round is for what happens only once.
+            // The first round is a warm-up and is not counted.
             let mut thrown_away = Found::default();
             let into = if number == 0 { &mut thrown_away } else { found };
             round(way, into)?;

@@ -1,5 +1,5 @@
-//! A program that reads lines and writes lines, with as little as possible between it and the
-//! clock: blocking pipes, lines split at the newline, nothing parsed unless it is asked for.
+//! A program that reads and writes lines, driven with as little overhead as possible: blocking
+//! pipes, lines split at the newline, nothing parsed unless requested.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -40,7 +40,7 @@ impl Peer {
         Ok(self.input.write_all(format!("{message}\n").as_bytes())?)
     }
 
-    /// The next line, as it is.
+    /// Reads the next line, unparsed.
     pub(crate) fn next(&mut self) -> Result<&[u8]> {
         self.line.clear();
         let read = self.output.read_until(b'\n', &mut self.line)?;
@@ -48,7 +48,7 @@ impl Peer {
         Ok(&self.line)
     }
 
-    /// The first line that has this in it.
+    /// Reads up to the first line that contains `sign`, and parses that line.
     pub(crate) fn until(&mut self, sign: &str) -> Result<Value> {
         while memmem::find(self.next()?, sign.as_bytes()).is_none() {}
         Ok(serde_json::from_slice(&self.line)?)

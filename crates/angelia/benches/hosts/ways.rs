@@ -1,5 +1,5 @@
-//! The ways of a host to an agent: none between them, our bridge, our ACP, and the adapter that
-//! people use today.
+//! The adapters between a host and an agent: none (direct pipes), our bridge, our ACP frontend, and
+//! claude-agent-acp, which people use today.
 
 use std::{path::Path, process::Command, time::Instant};
 
@@ -12,23 +12,23 @@ use crate::{Timing, peer::Peer};
 
 const ANGELIA: &str = env!("CARGO_BIN_EXE_angelia");
 
-/// One of them, with a session that is hot.
+/// One adapter, with a hot session.
 pub(crate) trait Way {
-    /// A turn whose answer has so many words.
+    /// Runs a turn whose answer has this many words.
     fn turn(&mut self, words: u32) -> Result<Timing>;
 
-    /// Of the program that the host talks to.
+    /// Returns the pid of the program that the host talks to.
     fn pid(&self) -> u32;
 }
 
-/// What a line is to the host.
+/// The meaning of a line for the timing.
 enum Line {
     Delta,
     End,
     Other,
 }
 
-/// Sends a turn and reads its lines to the last.
+/// Sends a turn's request and reads its lines to the last one.
 fn timed(peer: &mut Peer, request: &Value, look: impl Fn(&[u8]) -> Result<Line>) -> Result<Timing> {
     let begun = Instant::now();
     peer.send(request)?;
@@ -50,7 +50,7 @@ fn has(line: &[u8], sign: &str) -> bool {
     memmem::find(line, sign.as_bytes()).is_some()
 }
 
-/// One of our commands, in a home of its own whose one profile is the agent program of the place.
+/// Returns one of our commands, in its own home whose only profile runs the agent program.
 fn angelia(place: &Place, name: &str) -> Result<Command> {
     let config = json!({"profiles": {"default": place.profile(0)}});
     let mut command = place.angelia(ANGELIA, name, &config)?;
@@ -58,7 +58,7 @@ fn angelia(place: &Place, name: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Somebody else's, in the environment of the agent program.
+/// Returns a foreign program in the agent program's environment.
 #[expect(clippy::disallowed_methods, reason = "what is compared is started here")]
 fn program(place: &Place, program: &Path) -> Command {
     let mut command = Command::new(program);
@@ -66,7 +66,7 @@ fn program(place: &Place, program: &Path) -> Command {
     command
 }
 
-/// The agent program, driven by the host itself: what is left is what the others add.
+/// The agent program, driven by the host directly: the baseline for the other adapters.
 pub(crate) struct Direct {
     peer: Peer,
     asked: u32,

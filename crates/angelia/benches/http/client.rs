@@ -1,5 +1,5 @@
-//! A client of a model API: HTTP/1.1 on one connection that is kept open, blocking, with nothing
-//! in between, so that what is measured is not the client.
+//! A client of a model API: blocking HTTP/1.1 on one connection that is kept open. It does as
+//! little as possible, so that the client itself is not what is measured.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -15,21 +15,21 @@ use crate::Timing;
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// What a piece of text looks like in a stream, and the end of one, in either dialect.
+/// Substrings that mark a text delta and the end of a stream, one for each dialect.
 const TEXT: [&str; 2] = [r#""text_delta""#, r#""content":"#];
 const END: [&str; 2] = ["event: message_stop", "data: [DONE]"];
 
 pub(crate) struct Client {
     input: TcpStream,
     output: BufReader<TcpStream>,
-    /// Whom it asks, and what it is known by.
+    /// The daemon's address, and the token sent to it.
     address: SocketAddr,
     token: String,
     line: String,
     body: Vec<u8>,
 }
 
-/// A stream, read to its end.
+/// The timing and the number of deltas of a stream that was read to its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streamed {
     pub(crate) timing: Timing,
@@ -52,7 +52,7 @@ impl Client {
         })
     }
 
-    /// A request whose answer is short; its status.
+    /// Sends a request with a short answer and returns its status.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<u16> {
         self.send(method, path, "", body)?;
         let (status, length) = self.head()?;
@@ -66,7 +66,7 @@ impl Client {
         Ok(status)
     }
 
-    /// The next turn of a named conversation over `/v1/messages`, streamed.
+    /// Runs the next turn of a named conversation over `/v1/messages`, streamed.
     pub(crate) fn turn(&mut self, model: &str, name: &str, prompt: &str) -> Result<Streamed> {
         let headers = format!("x-angelia-session: {name}\r\n");
         let body = json!({"model": model, "max_tokens": 100_000, "stream": true,
@@ -74,7 +74,7 @@ impl Client {
         self.stream("/v1/messages", &headers, &body.to_string())
     }
 
-    /// A request that is answered with a stream.
+    /// Sends a request that is answered with a stream, and reads the stream.
     pub(crate) fn stream(&mut self, path: &str, headers: &str, body: &str) -> Result<Streamed> {
         let [texts, ends] = [TEXT, END].map(|signs| signs.map(Finder::new));
         let begun = Instant::now();
@@ -115,7 +115,7 @@ impl Client {
         Ok(self.input.write_all(request.as_bytes())?)
     }
 
-    /// The status, and the length where it is known beforehand.
+    /// Reads the head; returns the status, and the body's length where the head names it.
     fn head(&mut self) -> Result<(u16, Option<usize>)> {
         let status = self.next_line()?.split(' ').nth(1).map(str::parse);
         let status = status.context("no status line")??;
@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    /// Reads one chunk into the body; `false` after the last, with its trailers.
+    /// Reads one chunk into the body; returns `false` after the last one and its trailers.
     fn chunk(&mut self) -> Result<bool> {
         let size = usize::from_str_radix(self.next_line()?, 16).context("no size of a chunk")?;
         if size == 0 {

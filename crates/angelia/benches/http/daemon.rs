@@ -1,4 +1,4 @@
-//! `angelia serve` as people run it, in a private home, on a port of its own.
+//! Runs `angelia serve` as users do, in a private home and on a free port.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_angelia");
 
 const READY: Duration = Duration::from_secs(30);
 
-/// The profile that every benchmark asks for.
+/// The name of the profile that every benchmark uses.
 pub(crate) const PROFILE: &str = "bench";
 
 /// A running daemon; stopped when dropped.
@@ -29,7 +29,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Serves one profile: the agent program of the place.
+    /// Starts a daemon with one profile, which runs the agent program of this home.
     pub(crate) fn start(place: &Place) -> Result<Self> {
         let config = json!({
             "listen": "127.0.0.1:0",

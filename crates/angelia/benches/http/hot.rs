@@ -1,4 +1,5 @@
-//! The first text of a hot turn over `/v1/messages`, beside the same program driven directly.
+//! Measures the first text of a hot turn over `/v1/messages`, beside the same program driven
+//! directly.
 
 use std::{path::Path, thread::sleep, time::Duration};
 
@@ -25,7 +26,8 @@ const PROMPT: &str = "WORDS:20";
 const INSTANT_TURNS: u32 = 100;
 const REAL_TURNS: u32 = 6;
 
-/// The real program works on for a while after its result; the next turn would wait for that.
+/// The real program keeps working for a while after its result; without a pause, the next turn
+/// would include that time.
 const PAUSE: Duration = Duration::from_millis(120);
 
 struct Stage {
@@ -51,7 +53,7 @@ impl Stage {
 
     fn turns(&mut self, count: u32, pause: Duration, found: &mut Found) -> Result<()> {
         for number in 0..count {
-            // Neither of them always follows the other.
+            // Alternate the order, so that neither variant always runs after the other.
             for direct in [number % 2 == 0, number % 2 == 1] {
                 sleep(pause);
                 let (timing, series) = if direct {
@@ -81,7 +83,7 @@ impl Found {
     }
 }
 
-/// An instant stand-in: what is left is our own cost.
+/// Measures with the fake CLI, which takes no time itself: the difference is our own cost.
 pub(crate) fn fake(report: &mut Report, rounds: u32) -> Result<()> {
     let mut stage = Stage::set(&programs::fake_cli()?, "http://127.0.0.1:9")?;
     stage.turns(INSTANT_TURNS, Duration::ZERO, &mut Found::default())?;
@@ -96,7 +98,7 @@ pub(crate) fn fake(report: &mut Report, rounds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Both supported versions of Claude Code against the scripted model.
+/// Measures with both supported versions of Claude Code against the scripted model.
 pub(crate) fn real(report: &mut Report, rounds: u32) -> Result<()> {
     for claude in RealClaude::all()? {
         let model = ModelServer::start().context("no scripted model")?;

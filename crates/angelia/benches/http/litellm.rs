@@ -1,5 +1,5 @@
-//! The `LiteLLM` proxy in front of the scripted model, asked by the same client: what people put
-//! there instead. It does much more per request; the scripted model alone stands beside it.
+//! Measures the `LiteLLM` proxy in front of the scripted model with the same client, as the common
+//! alternative. It does much more per request; the scripted model alone is measured beside it.
 
 use std::{
     fs,
@@ -51,7 +51,7 @@ impl Proxy {
             "model": "anthropic/claude-sonnet-4-5", "api_key": "dummy", "api_base": model.base_url(),
         }}]});
         fs::write(&config, settings.to_string())?;
-        // Free a moment ago; nobody else takes ports here.
+        // The port was free a moment ago, and no other program takes ports here.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let log = fs::File::create(home.root().join("litellm.log"))?;
         let begun = Instant::now();
@@ -62,10 +62,10 @@ impl Proxy {
             .arg(&config)
             .env_clear()
             .envs(home.environment())
-            // Its list of prices and its telemetry would come from the network.
+            // Without these, LiteLLM uses the network for its price list and its telemetry.
             .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
             .env("LITELLM_TELEMETRY", "False")
-            // It listens on loopback for as long as the benchmark runs.
+            // The proxy listens on loopback for as long as the benchmark runs, so it gets a key.
             .env("LITELLM_MASTER_KEY", KEY)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -108,7 +108,7 @@ pub(crate) fn measure(rounds: u32) -> Result<()> {
         for _ in 0..TURNS {
             let mine = ours.turn(PROFILE, "beside", "WORDS:20")?.timing;
             let other = theirs.stream("/v1/messages", "", &body)?.timing;
-            // The first round is for what happens only once.
+            // The first round is a warm-up and is not counted.
             if round > 0 {
                 our_first.add(mine.first);
                 our_end.add(mine.end);

@@ -1,4 +1,5 @@
-//! As much as two cores allow, the clients on the same two: whole turns, cheap requests, deltas.
+//! Measures the throughput of two cores, with the clients on the same two cores: whole turns, cheap
+//! requests and deltas.
 
 use std::{
     thread,
@@ -25,8 +26,8 @@ const CHEAP_CLIENTS: [usize; 3] = [1, 16, 64];
 const STREAMS: usize = 64;
 const LONG_TURN: &str = "WORDS:2000";
 
-/// Runs `count` clients at once, each again and again until the time is over; how much came of it
-/// in a second.
+/// Runs `count` clients at once, each repeating `step` until the time is over. Returns the sum of
+/// their results per second.
 fn at_once(
     daemon: &Daemon,
     count: usize,
@@ -72,7 +73,7 @@ fn deltas(daemon: &Daemon) -> Result<f64> {
     })
 }
 
-/// Method, path, body, and the status it must have.
+/// Name, method, path, body and expected status of each cheap request.
 const CHEAP: [(&str, &str, &str, &str, u16); 3] = [
     ("models", "GET", "/v1/models", "", 200),
     (
@@ -99,7 +100,7 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
     let mut told = Vec::new();
     let mut cheap = <[[Vec<f64>; CHEAP_CLIENTS.len()]; CHEAP.len()]>::default();
     let mut memory = 0.0_f64;
-    // The first round starts the agents.
+    // The first round only starts the agents and is not counted.
     for round in 0..=rounds {
         let turns = whole_turns(&daemon)?;
         let streamed = deltas(&daemon)?;
@@ -142,7 +143,7 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Of the rounds.
+/// Returns the median over the rounds.
 fn median(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates.get(rates.len() / 2).copied().unwrap_or_default()

@@ -1,12 +1,12 @@
-//! What the model APIs cost through us: `cargo xtask bench http [--rounds N] [--only PART]`.
+//! Measures the cost of the model APIs: `cargo xtask bench http [--rounds N] [--only PART]`.
 //!
 //! - [`hot`]: the first text of a hot turn over `/v1/messages`, beside the same program driven
 //!   directly; with the real Claude Code and with an instant stand-in.
-//! - [`load`]: as many whole turns, cheap requests and deltas as two cores allow.
+//! - [`load`]: the throughput of whole turns, cheap requests and deltas on two cores.
 //! - [`litellm`]: the same client at the `LiteLLM` proxy in front of a scripted model.
-//! - [`daemon`], [`client`]: `angelia serve` as people run it, and who asks it over TCP.
+//! - [`daemon`], [`client`]: `angelia serve` as users run it, and its TCP client.
 //!
-//! Every variant takes its turn in every round. Only numbers of one run are comparable.
+//! Every variant runs in every round. Only numbers of one run are comparable.
 
 mod client;
 mod daemon;
@@ -21,12 +21,12 @@ use std::time::Duration;
 use angelia_testkit::measure::{Options, report::Report};
 use anyhow::Result;
 
-/// How a turn went, seen by whoever asked for it.
+/// The timing of a turn as its client sees it.
 #[derive(Clone, Copy, Debug)]
 struct Timing {
-    /// Until the first piece of text.
+    /// Time until the first text delta.
     first: Duration,
-    /// Until the answer was over.
+    /// Time until the end of the answer.
     end: Duration,
 }
 

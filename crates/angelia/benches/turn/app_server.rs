@@ -1,5 +1,5 @@
-//! Codex's app-server driven with as little as possible between it and the clock, with the same settings
-//! that our own executor gives it.
+//! Drives Codex's app-server with as little overhead as possible, and with the same settings that
+//! our executor uses.
 
 use std::{ffi::OsString, path::Path, time::Instant};
 
@@ -18,7 +18,7 @@ pub(crate) struct AppServer {
 }
 
 impl AppServer {
-    /// Started and introduced.
+    /// Starts the app-server and initializes it.
     pub(crate) fn start(
         program: &Path,
         environment: &[(OsString, OsString)],
@@ -33,7 +33,7 @@ impl AppServer {
         Ok(this)
     }
 
-    /// A new thread, as our executor opens one.
+    /// Starts a new thread the way our executor does.
     pub(crate) fn thread(&mut self, folder: &Path) -> Result<String> {
         let mut projects = serde_json::Map::new();
         let untrusted = json!({"trust_level": "untrusted"});
@@ -50,7 +50,7 @@ impl AppServer {
         self.turn_since(Instant::now(), thread, prompt)
     }
 
-    /// A turn whose clock has been running since `begun`.
+    /// Runs a turn whose timing starts at `begun`.
     pub(crate) fn turn_since(
         &mut self,
         begun: Instant,

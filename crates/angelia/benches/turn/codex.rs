@@ -1,6 +1,7 @@
-//! Codex against the scripted model: (a) a hot thread of an app-server driven directly, (b) our hot
-//! session, (a') a thread that was started before, (c) our new session on the running app-server, (a'') a
-//! thread that is started for the turn; and how many processes several sessions of one profile have.
+//! Measures Codex against the scripted model: (a) a hot thread of an app-server driven directly,
+//! (b) our hot session, (a') a thread that was started in advance, (c) our new session on the
+//! running app-server, (a'') a thread that is started for the turn; and the number of processes
+//! that several sessions of one profile use.
 
 use std::{
     ffi::OsString,
@@ -28,10 +29,10 @@ use crate::{
     rounds::Plan,
 };
 
-/// Until a pool has replaced what was taken from it.
+/// The time a pool needs to replace a process that was taken from it.
 const REFILL: Duration = Duration::from_millis(800);
 
-/// Sessions of one profile at once.
+/// The number of concurrent sessions of one profile.
 const SESSIONS: usize = 5;
 
 const PLAN: Plan<Stage, Found> = Plan {
@@ -70,7 +71,7 @@ impl Stage {
     fn set(model: &ModelServer) -> Result<Self> {
         let codex = RealCodex::find()?;
         let place = Place::new(&codex.path, &model.base_url())?;
-        // Each has a folder of its own: conversations are locked by the process that has them.
+        // Each variant gets its own `CODEX_HOME`, because a process locks its conversations.
         let home = |name: &str| {
             let folder = place.angelia_home(&format!("codex-{name}"));
             codex_home::make(folder, &model.base_url(), Login::Key, "")
@@ -95,7 +96,7 @@ impl Stage {
         let local = Local::start_with(&place, spec)?;
         let ours = Ours::start(local, daemon, REFILL)?;
         let mut this = Self { direct, thread, ours, place };
-        // Whatever happens only once happens now.
+        // Warm up: one-time costs must not count.
         PLAN.hot_turns(&mut this, &mut Found::default())?;
         sleep(REFILL);
         Ok(this)
@@ -123,7 +124,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Several sessions, each with a turn behind it, and the processes that serve them.
+    /// Runs a turn in each of several sessions and counts the processes that serve them.
     fn processes(&mut self) -> Result<usize> {
         for _ in 0..SESSIONS {
             let session = self.ours.client.create_session()?;
@@ -133,13 +134,13 @@ impl Stage {
     }
 }
 
-/// Children of a process that are app-servers.
+/// Counts the children of a process that are app-servers.
 fn servers_of(parent: u32) -> Result<usize> {
     let parent = parent.to_string();
     let mut count = 0;
     for entry in fs::read_dir("/proc")? {
         let folder = entry?.path();
-        // A process may end while we look.
+        // The process may exit between the listing and this read.
         let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
         let words = stat.rsplit_once(") ").map(|(_, rest)| rest);
         let is_child = words.and_then(|rest| rest.split(' ').nth(1)) == Some(parent.as_str());

@@ -1,4 +1,4 @@
-//! `angelia serve` as people run it, in a private home.
+//! Runs `angelia serve` as users do, in a private home.
 
 use std::{
     fs,
@@ -21,12 +21,13 @@ const READY: Duration = Duration::from_secs(20);
 pub(crate) struct Daemon {
     running: Running,
     socket: PathBuf,
-    /// From the start of the program to its first answer.
+    /// The time from the start of the program to its first answer.
     pub(crate) ready: Duration,
 }
 
 impl Daemon {
-    /// Serves one profile: the agent program of the place, with `warm` processes kept waiting.
+    /// Starts a daemon with one profile: the agent program of this home, with `warm` pooled
+    /// processes.
     pub(crate) fn start(place: &Place, warm: u32) -> Result<Self> {
         Self::start_with(place, &json!({"default": place.profile(warm)}))
     }

@@ -1,5 +1,5 @@
-//! An agent program driven with as little as possible between it and the clock: blocking pipes,
-//! lines split at the newline, nothing parsed. What our own numbers are compared with.
+//! Drives an agent program with as little overhead as possible: blocking pipes, lines split at the
+//! newline, nothing parsed. This is the baseline for our own numbers.
 
 use std::{
     ffi::OsString,
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::Timing;
 
-/// The flags our own executor gives in agent mode without trust, for a like comparison.
+/// The flags that our executor passes in agent mode without trust, for a fair comparison.
 const FLAGS: &str = "-p --input-format stream-json --output-format stream-json --verbose \
      --include-partial-messages --permission-prompt-tool stdio --permission-mode default \
      --setting-sources user --strict-mcp-config --exclude-dynamic-system-prompt-sections";
@@ -58,7 +58,7 @@ impl Pipes {
         Ok(self.input.write_all(line.as_bytes())?)
     }
 
-    /// The first line that contains this.
+    /// Reads up to the first line that contains `wanted`, and returns it.
     pub(crate) fn read_until(&mut self, wanted: &[u8]) -> Result<&[u8]> {
         loop {
             self.line.clear();
@@ -74,7 +74,7 @@ impl Pipes {
 
 impl Drop for Pipes {
     fn drop(&mut self) {
-        // It may have gone already.
+        // The process may have exited already.
         let _gone = self.child.kill();
         let _gone = self.child.wait();
     }
@@ -95,7 +95,7 @@ impl Direct {
         Pipes::open(program, &arguments, environment, folder).map(Self)
     }
 
-    /// Started and initialised, as a pool would keep it.
+    /// Starts and initializes a process, as the pool does.
     pub(crate) fn start(
         program: &Path,
         environment: &[(OsString, OsString)],
@@ -107,7 +107,7 @@ impl Direct {
         Ok(this)
     }
 
-    /// Asks it to initialise and does not wait for the answer.
+    /// Sends the initialize request and does not wait for the answer.
     pub(crate) fn initialize(&mut self) -> Result<()> {
         let request = json!({"type": "control_request", "request_id": "first",
             "request": {"subtype": "initialize", "hooks": {}}});
@@ -118,7 +118,7 @@ impl Direct {
         self.turn_since(Instant::now(), prompt)
     }
 
-    /// A turn whose clock has been running since `begun`.
+    /// Runs a turn whose timing starts at `begun`.
     pub(crate) fn turn_since(&mut self, begun: Instant, prompt: &str) -> Result<Timing> {
         let message = json!({"type": "user", "message": {"role": "user", "content": prompt},
             "parent_tool_use_id": null, "uuid": Uuid::new_v4()});
@@ -130,7 +130,7 @@ impl Direct {
     }
 }
 
-/// A search of text, which is faster than one of windows of bytes.
+/// Searches as text, which is faster than comparing windows of bytes.
 pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
     str::from_utf8(text)
         .is_ok_and(|text| str::from_utf8(word).is_ok_and(|word| text.contains(word)))

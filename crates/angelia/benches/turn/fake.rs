@@ -1,4 +1,4 @@
-//! An instant stand-in for the agent program: what is left is our own cost.
+//! Measures with the fake CLI, which takes no time itself: the difference is our own cost.
 
 use std::time::{Duration, Instant};
 
@@ -23,13 +23,13 @@ const LONG_TURNS: u32 = 5;
 const DELTAS: u32 = 2000;
 const VIEWERS: usize = 8;
 
-/// One way to the fake, and what was found about it.
+/// The results of one way to run the fake CLI.
 #[derive(Default)]
 struct Found {
     first: Series,
     end: Series,
     long: Series,
-    /// For all long turns.
+    /// The events and processor time of all long turns.
     events: u32,
     processor: Duration,
 }
@@ -132,7 +132,7 @@ impl Found {
 
 pub(crate) fn measure(report: &mut Report, rounds: u32, with_daemon: bool) -> Result<()> {
     let mut stage = Stage::set(with_daemon)?;
-    // Whatever happens only once happens now.
+    // Warm up: one-time costs must not count.
     let mut thrown_away = <[Found; 4]>::default();
     stage.short_turns(&mut thrown_away)?;
     stage.long_turns(&mut thrown_away)?;

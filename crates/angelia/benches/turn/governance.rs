@@ -1,7 +1,7 @@
-//! What it costs to watch over a turn: the instant stand-in, hot, in this process, once through the
-//! engine with every clock and budget and a key that makes it run at most once, and once with
-//! nothing but the agent and the store (see [`ungoverned`](crate::ungoverned), which explains what
-//! the difference contains). All take their turn in every round.
+//! Measures the cost of governing a turn. A hot fake CLI runs in this process, once through the
+//! engine with every watchdog and budget and with an idempotency key, and once with only the agent
+//! and the store (see [`ungoverned`](crate::ungoverned), which explains what the difference
+//! contains). All variants run in every round.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::{
 const TURNS: u32 = 50;
 const PROMPT: &str = "WORDS:20";
 
-/// What a watched turn may take longer.
+/// The most that governance may add to a turn, in milliseconds.
 const GOAL_MS: f64 = 0.2;
 
 #[derive(Default)]
@@ -64,7 +64,7 @@ pub(crate) fn measure(report: &mut Report, rounds: u32) -> Result<()> {
         }
         Ok(())
     };
-    // Whatever happens only once happens now.
+    // Warm up: one-time costs must not count.
     round(&mut <[Found; 3]>::default())?;
     let mut found = <[Found; 3]>::default();
     for _ in 0..rounds {

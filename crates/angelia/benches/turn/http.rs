@@ -1,5 +1,5 @@
-//! A client of the daemon's socket: HTTP/1.1 on one connection that is kept open, as any program
-//! would talk to it, with nothing in between.
+//! A client of the daemon's Unix socket: plain HTTP/1.1 on one connection that is kept open, as any
+//! program would talk to it.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -22,7 +22,7 @@ pub(crate) struct Client {
     body: Vec<u8>,
 }
 
-/// What follows the head of an answer.
+/// The framing of a response body.
 enum Length {
     Known(usize),
     Chunked,
@@ -54,7 +54,7 @@ impl Client {
         self.turn_since(Instant::now(), session, prompt)
     }
 
-    /// A turn whose clock has been running since `begun`: submitted, then followed by its events.
+    /// Submits a turn and follows its events; the timing starts at `begun`.
     pub(crate) fn turn_since(
         &mut self,
         begun: Instant,
@@ -70,9 +70,9 @@ impl Client {
         ensure!(status == 200 && matches!(length, Length::Chunked), "no events: {status}");
         let mut first = None;
         let mut end = None;
-        // An event never spans two chunks: every chunk is one batch.
+        // An event never spans two chunks, because the daemon writes each batch as one chunk.
         while self.chunk()? {
-            // A turn may be over before we ask for its events; then its text comes whole.
+            // A turn may be over before its events are requested; then its text arrives as blocks.
             let is_text = || {
                 contains(&self.body, b"event: text.delta\n")
                     || contains(&self.body, b"event: text\n")
@@ -136,7 +136,7 @@ impl Client {
         }
     }
 
-    /// Reads one chunk into the body; `false` after the last.
+    /// Reads one chunk into the body; returns `false` after the last one.
     fn chunk(&mut self) -> Result<bool> {
         let size = usize::from_str_radix(self.next_line()?, 16).context("no size of a chunk")?;
         self.body.resize(size, 0);

@@ -1,5 +1,5 @@
-//! The engine in this process, put together as the daemon does it: no socket, no HTTP, but the
-//! same store on disk, the same executor and the same runtime.
+//! Runs the engine in this process, assembled as in the daemon: no socket and no HTTP, but the same
+//! store on disk, the same executor and the same runtime.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::{Place, Timing};
 
-/// As many as the daemon has on a small machine.
+/// The number of worker threads that the daemon uses on a small machine.
 const WORKERS: usize = 2;
 
 pub(crate) const OPTIONS: TurnOptions = TurnOptions {
@@ -45,7 +45,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// With the agent program of the place and `warm` processes kept waiting.
+    /// Starts an engine for the agent program of this home, with `warm` pooled processes.
     pub(crate) fn start(place: &Place, warm: u32) -> Result<Self> {
         let mut spec = SessionSpec::new("claude", place.work());
         spec.binary = Some(place.program.clone());
@@ -55,7 +55,7 @@ impl Local {
         Self::start_with(place, spec)
     }
 
-    /// For sessions of this specification.
+    /// Starts an engine whose sessions have this specification.
     pub(crate) fn start_with(place: &Place, spec: SessionSpec) -> Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(WORKERS).enable_all().build()?;
@@ -124,7 +124,7 @@ impl Local {
         self.turn_once(begun, session, prompt, None)
     }
 
-    /// A turn that is run at most once, if it has a key.
+    /// Runs a turn; with a key, the engine runs it at most once.
     pub(crate) fn turn_once(
         &self,
         begun: Instant,
@@ -150,7 +150,7 @@ impl Local {
         })
     }
 
-    /// A turn with so many viewers at once; how many events it had.
+    /// Runs a turn with several viewers at once and returns its number of events.
     pub(crate) fn watched_turn(
         &self,
         session: SessionId,

@@ -1,18 +1,18 @@
-//! What a turn costs through us, beside the same program driven directly in the same minute:
+//! Measures the cost of a turn through Angelia, beside the same program driven directly in one run:
 //! `cargo xtask bench turn [--executor codex] [--rounds N] [--only real|fake|engine|governance|start]`.
 //!
 //! - [`real`]: both supported versions of Claude Code against a scripted model on loopback.
-//! - [`codex`]: Codex against the same model, all of it with `--executor codex`.
-//! - [`fake`]: an instant stand-in, where nothing but our own cost is left.
-//! - [`governance`]: a turn that is watched over, beside one that is not ([`ungoverned`]).
-//! - [`start`]: how long our own program takes to be there, and how much memory it holds.
-//! - [`direct`] or [`app_server`], [`local`], [`daemon`]: the three ways to a turn that are compared;
-//!   [`ours`]: the last two together.
-//! - [`rounds`]: who takes its turn when.
+//! - [`codex`]: Codex against the same model; runs only with `--executor codex`.
+//! - [`fake`]: the fake CLI, which takes no time itself, so that only our own cost is left.
+//! - [`governance`]: a turn through the engine, beside an [`ungoverned`] one.
+//! - [`start`]: the start-up time of our own program and its memory when idle.
+//! - [`direct`] or [`app_server`], [`local`], [`daemon`]: the three ways to run a turn that are
+//!   compared; [`angelia_variants`]: the last two together.
+//! - [`rounds`]: the order in which the variants run.
 //! - [`http`]: a client of the daemon's socket.
 //!
-//! Every variant takes its turn in every round, so what the machine does meanwhile meets all of
-//! them. Only numbers of one run are comparable.
+//! Every variant runs in every round, so that other load on the machine affects all of them. Only
+//! numbers of one run are comparable.
 
 mod app_server;
 mod codex;
@@ -33,12 +33,12 @@ use std::time::Duration;
 use angelia_testkit::measure::{Options, Place, processor, report, report::Report};
 use anyhow::Result;
 
-/// How a turn went, seen by whoever asked for it.
+/// The timing of a turn as its client sees it.
 #[derive(Clone, Copy, Debug)]
 struct Timing {
-    /// Until the first piece of text.
+    /// Time until the first text delta.
     first: Duration,
-    /// Until it was said that the turn is over.
+    /// Time until the end of the turn is reported.
     end: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! A program through us, both ways: the engine in this process, and `angelia serve` over its socket.
-//! Each has a hot session.
+//! Runs an agent program through Angelia in two ways: the engine in this process, and `angelia
+//! serve` over its socket. Each has a hot session.
 
 use std::{
     thread::sleep,
@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::{daemon::Daemon, http::Client, local::Local, report::Series};
 
-/// The turns of all variants are alike.
+/// The prompt of every turn, the same for all variants.
 pub(crate) const PROMPT: &str = "WORDS:20";
 
 pub(crate) struct Ours {
@@ -19,13 +19,13 @@ pub(crate) struct Ours {
     local_session: SessionId,
     pub(crate) client: Client,
     daemon_session: String,
-    /// After those who talk to it.
+    /// Declared after its client, so that it is dropped after it.
     pub(crate) daemon: Daemon,
-    /// Until a pool has replaced what was taken from it.
+    /// The time a pool needs to replace a process that was taken from it.
     refill: Duration,
 }
 
-/// What was found on one way.
+/// The results of one of the two ways.
 #[derive(Default)]
 pub(crate) struct Way {
     /// The first text of a hot session's turn.
@@ -57,7 +57,7 @@ impl Ours {
         Ok(())
     }
 
-    /// The clock runs from before the session is made.
+    /// Measures a new session; the timing starts before the session is created.
     pub(crate) fn new_local(&self, found: &mut Way) -> Result<()> {
         let begun = Instant::now();
         let session = self.local.create_session()?;
@@ -68,7 +68,7 @@ impl Ours {
         Ok(())
     }
 
-    /// The clock runs from before the session is made.
+    /// Measures a new session; the timing starts before the session is created.
     pub(crate) fn new_daemon(&mut self, found: &mut Way) -> Result<()> {
         let begun = Instant::now();
         let session = self.client.create_session()?;

@@ -1,6 +1,6 @@
-//! Both supported versions of Claude Code against the scripted model: (a) a hot process driven
-//! directly, (a') a process that was started and initialised before, (b) our hot session, (c) our
-//! new session from the warm pool, (d) a cold start.
+//! Measures both supported versions of Claude Code against the scripted model: (a) a hot process
+//! driven directly, (a') a process that was started and initialized in advance, (b) our hot
+//! session, (c) our new session from the warm pool, (d) a cold start.
 
 use std::{
     thread::sleep,
@@ -20,10 +20,11 @@ use crate::{
     rounds::Plan,
 };
 
-/// How long a process that was started before has been idle when its turn comes.
+/// The idle time of a process that was started in advance, before its turn.
 const IDLE: Duration = Duration::from_millis(1500);
 
-/// Until a pool has replaced what was taken from it, and the replacement has been idle.
+/// The time a pool needs to replace a process that was taken from it, plus the replacement's idle
+/// time.
 const REFILL: Duration = Duration::from_secs(3);
 
 const PLAN: Plan<Stage, Found> = Plan {
@@ -64,7 +65,7 @@ impl Stage {
         let local = Local::start(&place, 1)?;
         let ours = Ours::start(local, daemon, REFILL)?;
         let mut this = Self { hot, ours, place };
-        // Whatever happens only once happens now.
+        // Warm up: one-time costs must not count.
         PLAN.hot_turns(&mut this, &mut Found::default())?;
         sleep(REFILL);
         Ok(this)
@@ -86,7 +87,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Everything is written at once: the fastest way to a first answer without preparation.
+    /// Starts a process and writes everything at once: the fastest unprepared way to a first
+    /// answer.
     fn cold(&mut self, found: &mut Found) -> Result<()> {
         let begun = Instant::now();
         let mut process =
@@ -139,7 +141,7 @@ fn tell(report: &mut Report, version: &str, found: &Found) {
         let (b, c) = (ms(our_hot.median()), ms(our_warm.median()));
         report.at_most(&format!("{version}, {way}, b ≤ a + 1 ms"), b, hot + 1.0, "ms");
         report.at_most(&format!("{version}, {way}, c ≤ 1.05 × a'"), c, 1.05 * warm, "ms");
-        // No pool is faster than the process in it.
+        // A pool cannot be faster than the process it hands out, so show what is possible.
         let possible = cold / warm;
         let what = format!("{version}, {way}, d / c (d / a' is {possible:.2})");
         report.at_least(&what, cold / c, 6.0, "×");

@@ -1,5 +1,5 @@
-//! The order in which the variants of a real program take their turns: all of them in every round, and
-//! none always behind the same other one.
+//! The order in which the variants of a real program run: all of them in every round, and none
+//! always after the same other one.
 
 use std::{thread::sleep, time::Duration};
 
@@ -13,7 +13,8 @@ pub(crate) type Step<Stage, Found> = fn(&mut Stage, &mut Found) -> Result<()>;
 pub(crate) struct Plan<Stage, Found> {
     pub(crate) hot: [Step<Stage, Found>; 3],
     pub(crate) others: [Step<Stage, Found>; 4],
-    /// A program works on for a while after a turn; the next one would wait for that.
+    /// A program keeps working for a while after a turn; without a pause, the next turn would
+    /// include that time.
     pub(crate) pause: Duration,
 }
 
@@ -39,6 +40,8 @@ impl<Stage, Found> Plan<Stage, Found> {
                 step(stage, found)?;
             }
             steps.rotate_left(1);
+            // A rotation alone keeps the cyclic order; the swap changes which variant follows
+            // which.
             if turn.is_multiple_of(2) {
                 steps.swap(0, 1);
             }

@@ -1,4 +1,4 @@
-//! How long our own program takes to be there, and how much memory an idle daemon holds.
+//! Measures the start-up time of our own program and the memory of an idle daemon.
 
 use std::{
     process::{Command, Stdio},
@@ -20,7 +20,7 @@ use crate::{
 const STARTS: u32 = 50;
 const SERVES: u32 = 10;
 
-/// What was set up at the start and is not needed any more has been given back by then.
+/// By this time after the start, the daemon has released the memory it needed only to start.
 const IDLE: Duration = Duration::from_secs(2);
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {

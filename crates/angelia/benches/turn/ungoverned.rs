@@ -1,10 +1,11 @@
-//! A turn that nobody watches over: the same agent, the same store and the same threads as in
-//! [`local`](crate::local), and between them only what any record needs. Events are numbered,
+//! Runs a turn without the engine: the same agent, the same store and the same threads as in
+//! [`local`](crate::local), and between them only the minimum for a record. Events are numbered,
 //! stored and shown, and the end is committed before it is shown.
 //!
-//! What the engine adds and this leaves out: clocks, budgets, approvals, the queue, interrupts,
-//! steering, at most once, catching a panic, a log that any number of viewers can join, and closing
-//! what an agent left open. So the difference is more than what governance costs, never less.
+//! It leaves out what the engine adds: watchdogs, budgets, approvals, the queue, interrupts,
+//! steering, idempotency, catching a panic, a log that any number of viewers can join, and closing
+//! the blocks and tools that an agent left open. So the difference between the two is at least the
+//! cost of governance, never less.
 
 use std::{sync::Arc, time::Instant};
 
@@ -62,7 +63,7 @@ impl Ungoverned {
         local.tasks.spawn_until_stopped(async move {
             while let Some((turn, viewer)) = waiting.recv().await {
                 if let Err(error) = driver.run(&turn, &viewer).await {
-                    // Whoever watches says it.
+                    // The viewer reports the error.
                     let _gone = viewer.send(Err(error)).await;
                 }
             }
@@ -148,7 +149,7 @@ impl Driver {
     }
 }
 
-/// The record of one turn.
+/// Numbers, stores and shows the events of one turn.
 struct Seen<'a> {
     turn: &'a Turn,
     store: &'a dyn Store,

@@ -1,4 +1,5 @@
-//! `angelia bus run`: the bus without agents, in the foreground. `bus start` runs this.
+//! `angelia bus run`: the bus without agents, in the foreground. `bus start` runs this command in
+//! the background.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use crate::{
 
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// What `bus start` waits to hear.
+/// The line that `bus start` waits for.
 pub(crate) const READY: &str = "ready";
 
 pub(crate) async fn run(app: &Arc<App>, is_detached: bool) -> Result<Exit, CommandError> {
@@ -26,7 +27,7 @@ pub(crate) async fn run(app: &Arc<App>, is_detached: bool) -> Result<Exit, Comma
     }
     let signals = Signals::listen().map_err(CommandError::internal)?;
     if !app.config.bus().hermes_socket {
-        let what = "a bus that runs alone is reached through its socket, and that is switched off";
+        let what = "a bus that runs alone needs its socket, and bus.hermes_socket is off";
         let hint = "set bus.hermes_socket: true, or use the bus inside `angelia serve`";
         return Err(CommandError::new(Exit::Config, what).with_hint(hint));
     }
@@ -44,7 +45,7 @@ pub(crate) async fn run(app: &Arc<App>, is_detached: bool) -> Result<Exit, Comma
     signals.wait_for_the_end().await;
     tracing::info!("shutting down");
     if !tasks.shutdown(DRAIN).await {
-        tracing::warn!("some clients did not leave in time");
+        tracing::warn!("some clients did not disconnect in time");
     }
     running.close().await;
     Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! One connection to a running bus, for commands.
+//! A client of a running bus, for commands: one connection to its socket.
 
 use std::{io, path::Path, time::Duration};
 
@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-/// What the daemon adds to a message may make it a little longer.
+/// The daemon adds fields to a message, which may make its frame a little longer.
 const SLACK: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Line {
         self.stream.write_all(&bytes).await
     }
 
-    /// The next frame; an end is an error.
+    /// Waits for the next frame. The end of the stream is an error.
     pub(crate) async fn hear(&mut self) -> io::Result<Bytes> {
         loop {
             match self.frames.next() {
@@ -51,7 +51,8 @@ impl Line {
         }
     }
 
-    /// Asks one thing. Daemons that do not know the question say nothing.
+    /// Sends a request and waits for the answer. A daemon that does not know the request sends no
+    /// answer, hence the timeout.
     pub(crate) async fn ask(&mut self, question: &Value, patience: Duration) -> io::Result<Value> {
         self.say(question).await?;
         let answer = timeout(patience, self.hear()).await;

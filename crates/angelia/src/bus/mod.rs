@@ -1,9 +1,9 @@
-//! The message bus of this home: inside `angelia serve`, or alone.
+//! The message bus of this home: inside `angelia serve`, or in a process of its own.
 //!
-//! - [`open`]: the log, the socket, the pid files.
-//! - [`alone`]: `angelia bus run`.
-//! - [`pid_file`]: one daemon at a time, and its number.
-//! - [`line`]: how commands speak to a bus that runs.
+//! - [`open`]: opens the log, the socket and the pid files.
+//! - [`standalone`]: `angelia bus run`.
+//! - [`pid_file`]: allows one daemon at a time, and tells its pid.
+//! - [`client`]: the connection of commands to a running bus.
 
 pub(crate) mod alone;
 pub(crate) mod line;

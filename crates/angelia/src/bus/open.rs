@@ -1,5 +1,5 @@
-//! Opens the bus of this home: its log, its socket, its pid files. Whoever has them is the daemon;
-//! nobody is displaced.
+//! Opens the bus of this home: its log, its socket and its pid files. The process that holds them
+//! is the daemon; another process never displaces it.
 
 use std::{
     fs,
@@ -27,10 +27,10 @@ use crate::{
     clock::SystemClock,
 };
 
-/// Messages that those who watch the bus from inside may be behind.
+/// How many messages a watcher in this process may lag behind.
 const HEARD: usize = 1024;
 
-/// An open bus that nobody can reach yet.
+/// A bus that is open and does not accept connections yet.
 pub(crate) struct OpenBus {
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) door: Door,
@@ -38,16 +38,17 @@ pub(crate) struct OpenBus {
     pid_files: Vec<PidFile>,
 }
 
-/// Where programs that know hermes-bus look.
+/// Returns the path of the socket that clients of hermes-bus use.
 pub(crate) fn socket(app: &App) -> Result<PathBuf, CommandError> {
     let root = app.environment.hermes_bus_root().ok_or_else(|| {
         let what =
-            "there is no place for the bus's socket: neither HERMES_BUS_ROOT nor HOME is set";
+            "cannot find a folder for the bus's socket: neither HERMES_BUS_ROOT nor HOME is set";
         CommandError::new(Exit::Config, what)
     })?;
     Ok(root.join("hermes-bus.sock"))
 }
 
+/// The error when another process runs the bus.
 pub(crate) fn held(pid: Option<u32>) -> CommandError {
     let who = pid.map_or(String::new(), |pid| format!(" (process {pid})"));
     let what = format!("the bus is already running{who}");
@@ -55,12 +56,13 @@ pub(crate) fn held(pid: Option<u32>) -> CommandError {
         .with_hint("use the running one, or stop it with `angelia bus stop`")
 }
 
-/// `alone`: not inside `angelia serve`.
+/// Opens the bus without accepting connections. `alone` means outside of `angelia serve`.
 pub(crate) async fn open(app: &App, tasks: &Tasks, alone: bool) -> Result<OpenBus, CommandError> {
     app.home.prepare()?;
     raise_limits();
     let mut pid_files = Vec::new();
     if alone {
+        // Inside `angelia serve` the daemon's own pid file does this.
         pid_files.push(take(&app.home.bus_pid())?);
     }
     let settings = app.config.bus();
@@ -131,29 +133,29 @@ async fn open_log(app: &App, clock: Arc<dyn Clock>) -> Result<Arc<dyn Bus>, Comm
     })
 }
 
-/// Every endpoint is a connection.
+/// Raises the limit of open files to its maximum, because every endpoint is a connection.
 fn raise_limits() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the number of connections stays limited");
+        tracing::debug!(%error, "cannot raise the limit of open files");
     }
 }
 
-/// Inside `angelia serve`, which goes on without a bus that it cannot have, and says so.
+/// Opens the bus inside `angelia serve`, which logs a failure and continues without the bus.
 pub(crate) async fn for_serve(app: &App, tasks: &Tasks) -> Option<OpenBus> {
     match open(app, tasks, false).await {
         Ok(bus) => Some(bus),
         Err(error) => {
-            tracing::warn!("going on without the bus: {error}");
+            tracing::warn!("continuing without the bus: {error}");
             None
         }
     }
 }
 
 impl OpenBus {
-    /// For callers over HTTP.
+    /// Returns the part of the bus that callers over HTTP use.
     pub(crate) fn api(&self) -> BusApi {
         BusApi {
             bus: Arc::clone(&self.bus),
@@ -162,7 +164,7 @@ impl OpenBus {
         }
     }
 
-    /// Opens the door. The pid files are held until this is dropped.
+    /// Starts to accept connections. The pid files are held until the returned value is dropped.
     #[must_use]
     pub(crate) fn serve(self) -> RunningBus {
         if let Some(bound) = self.bound {
@@ -179,7 +181,7 @@ pub(crate) struct RunningBus {
 }
 
 impl RunningBus {
-    /// After the door's tasks have ended.
+    /// Closes the log. To be called after the tasks of the connections have ended.
     pub(crate) async fn close(self) {
         self.bus.close().await;
     }

@@ -1,5 +1,5 @@
-//! A file with the number of a process, locked as long as that process lives. Only the lock says
-//! that it lives; the number is for people, and for signals.
+//! A pid file, locked for as long as its process lives. Only the lock proves that the process is
+//! alive; the pid in the file is for people and for signals.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Held; removed when dropped.
+/// A pid file that this process holds. Removed when dropped.
 #[derive(Debug)]
 pub(crate) struct PidFile {
     file: File,
@@ -18,11 +18,11 @@ pub(crate) struct PidFile {
 #[derive(Debug)]
 pub(crate) enum Taken {
     Ours(PidFile),
-    /// By a living process, of this number if it has written it.
+    /// A living process holds the file; its pid, if it has written one.
     By(Option<u32>),
 }
 
-/// Takes the file, unless a living process has it.
+/// Takes the file, unless a living process holds it.
 pub(crate) fn take(path: &Path) -> io::Result<Taken> {
     loop {
         let mut file = OpenOptions::new()
@@ -37,7 +37,7 @@ pub(crate) fn take(path: &Path) -> io::Result<Taken> {
             Err(TryLockError::WouldBlock) => return Ok(Taken::By(number(&mut file))),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Whoever had it may have removed it between the two.
+        // The previous holder may have removed the file between our open and our lock.
         if !is_same(&file, path) {
             continue;
         }
@@ -48,10 +48,11 @@ pub(crate) fn take(path: &Path) -> io::Result<Taken> {
     }
 }
 
-/// The living process that has the file, if there is one.
+/// Returns the pid of the living process that holds the file, if there is one.
 pub(crate) fn holder(path: &Path) -> Option<u32> {
     let mut file = File::open(path).ok()?;
-    // Shared, so that two who ask at once do not take each other for the holder.
+    // A shared lock, so that two processes that check at once do not take each other for the
+    // holder.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => number(&mut file),
         Ok(()) | Err(TryLockError::Error(_)) => None,

@@ -1,7 +1,7 @@
-//! `angelia acp`: be an ACP agent over stdio, for editors.
+//! `angelia acp`: an ACP agent over stdio, for editors.
 //!
-//! The engine is always one of this process: its agents live and end with the editor that started
-//! it. A session that another process works on is waited for, as everywhere.
+//! The engine always runs in this process, so its agents end with the editor that started it. A
+//! session that another process holds is waited for, as everywhere else.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::assemble::{App, Local};
 
-/// How long an editor may take to read what was said last.
+/// How long an editor may take to read the last messages at shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
@@ -58,14 +58,14 @@ pub(crate) async fn run(app: &Arc<App>, args: AcpArgs) -> Result<Exit, CommandEr
         _wish = wishes.next() => true,
     };
     let leaving = async {
-        // Turns end first, so that their prompts are still answered.
+        // Turns end before the tasks do, so that their prompts are still answered.
         local.stop().await;
         tasks.shutdown(LAST_WORDS).await;
         let _gone = output.written(LAST_WORDS).await;
     };
     tokio::select! {
         () = leaving => {}
-        // Whoever asks twice does not want to wait.
+        // A second signal skips the graceful shutdown.
         _wish = wishes.next() => {}
     }
     Ok(if asked_to_go { Exit::Interrupted } else { Exit::Done })

@@ -1,8 +1,9 @@
-//! `angelia approvals …`: what agents wait for, and the owner's decisions from any terminal.
+//! `angelia approvals …`: lists approvals and passes the owner's decisions to the daemon.
 //!
-//! Looking needs no daemon. Deciding does: an answer must reach the process that runs the turn.
+//! Listing works without a daemon. Deciding needs one, because a decision must reach the process
+//! that runs the turn.
 //!
-//! - `wish`: from what was typed to a decision that fits the question.
+//! - `decision_args`: turns the command-line arguments into a decision that fits the approval.
 
 #[cfg(test)]
 mod tests;
@@ -54,7 +55,7 @@ fn parse(id: &str) -> Result<ApprovalId, CommandError> {
     })
 }
 
-/// Passes a decision on to the daemon, and says what was decided.
+/// Sends a decision to the daemon, and returns a line that says what was decided.
 async fn decide(
     store: &dyn Store,
     daemon: Option<&Daemon>,
@@ -72,7 +73,8 @@ async fn decide(
             let done = if decision.verdict.allows() { "approved" } else { "denied" };
             Ok(format!("{done}: {}", plain(&record.approval.title)))
         }
-        // Somebody was faster, or the daemon does not run this turn; the record knows.
+        // Either another client decided first, or the daemon does not run this turn. The store
+        // tells which.
         Err(ClientError::Refused(detail)) if detail.kind == "conflict" => {
             refuse_if_decided(&find(store, id).await?)?;
             Err(elsewhere())
@@ -82,7 +84,7 @@ async fn decide(
 }
 
 async fn find(store: &dyn Store, id: ApprovalId) -> Result<ApprovalRecord, CommandError> {
-    // A page that begins with it.
+    // The store has no lookup by id, so read a page of one record that starts at this id.
     let next = id.as_uuid().as_u128().checked_add(1);
     let page = Page { limit: 1, before: next.map(Uuid::from_u128) };
     let found = store.approvals(Approvals::All, page).await?;
@@ -98,7 +100,7 @@ fn refuse_if_decided(record: &ApprovalRecord) -> Result<(), CommandError> {
         return Ok(());
     };
     let message = format!(
-        "it has been decided already: {} by {}, {}",
+        "the approval has been decided already: {} by {}, {}",
         resolution.verdict.as_str(),
         plain(&resolution.by),
         print::minute(*at)
@@ -107,9 +109,9 @@ fn refuse_if_decided(record: &ApprovalRecord) -> Result<(), CommandError> {
         .with_hint("`angelia approvals list` prints what still waits"))
 }
 
-/// Without a daemon, a turn runs in the terminal it was started from.
+/// The error for a turn that no daemon runs. Such a turn runs in the terminal it was started from.
 fn elsewhere() -> CommandError {
-    CommandError::new(Exit::Failed, "its turn does not run in a daemon").with_hint(
+    CommandError::new(Exit::Failed, "the turn does not run in a daemon").with_hint(
         "answer in the terminal where `angelia run` was started; if that has been killed, the next \
          start of angelia counts this as declined",
     )
@@ -128,7 +130,7 @@ async fn list(store: &dyn Store, args: &ListArgs, all: bool) -> Result<Vec<u8>, 
     Ok(out)
 }
 
-/// One line for each; below it what somebody who is to decide must know.
+/// Writes one line for the approval; below a pending one, the details that a decision needs.
 fn show(record: &ApprovalRecord, out: &mut Vec<u8>) {
     let approval = &record.approval;
     let status = match &record.decided {
@@ -173,7 +175,8 @@ fn show_question(number: usize, question: &Question, out: &mut Vec<u8>) {
     }
 }
 
-/// What an agent wrote, as one line that cannot move the cursor: what is read here is decided on.
+/// Replaces control characters, so that text written by an agent stays on one line and cannot move
+/// the cursor: the owner decides by what is shown here.
 fn plain(text: &str) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(visible).collect()

@@ -1,4 +1,4 @@
-//! The command line. What each command means is in the file of its name.
+//! The command-line grammar. Each command is implemented in the module of its name.
 
 use std::path::PathBuf;
 
@@ -20,37 +20,37 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run one turn and print its answer.
     Run(RunArgs),
-    /// Be the daemon: HTTP on loopback and a Unix socket, with agents kept warm.
+    /// Run the daemon in the foreground: HTTP on loopback and a Unix socket, with agents kept warm.
     Serve(ServeArgs),
     /// Be an ACP agent over stdin and stdout, for editors.
     Acp(super::acp::AcpArgs),
     /// Serve a host application: JSON requests on stdin, one per line, and events on stdout.
     Bridge(super::bridge::BridgeArgs),
-    /// Conversations.
+    /// List, show, resume, fork, export and delete sessions.
     #[command(subcommand)]
     Sessions(SessionsCommand),
-    /// Single turns of conversations.
+    /// List, show, watch and interrupt single turns.
     #[command(subcommand)]
     Turns(TurnsCommand),
-    /// What agents wait for: list it, allow it, refuse it.
+    /// List what agents are waiting for, and approve or deny it.
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
-    /// The message bus: start it, watch it, listen to it.
+    /// Start and stop the message bus, show its status, and listen to it.
     #[command(subcommand)]
     Bus(super::bus::BusCommand),
-    /// Send one message to an endpoint of the bus, and say what became of it.
+    /// Send one message to an endpoint of the bus, and print whether it was delivered.
     Notify(super::notify::NotifyArgs),
-    /// Our MCP servers and tools in Codex's own configuration.
+    /// Add our MCP servers and tools to Codex's own configuration, or remove them.
     #[command(subcommand)]
     Codex(super::codex::CodexCommand),
     /// Be an MCP server over stdin and stdout: delegation, sessions and the bus as tools.
     Mcp(super::mcp::McpArgs),
-    /// Keys for others than you, for the model APIs.
+    /// Manage keys that let other people and programs use the model APIs.
     #[command(subcommand)]
     Keys(KeysCommand),
-    /// What is installed, which version, logged in or not, and what to do.
+    /// Report which agents are installed, their versions and logins, and what to do.
     Doctor(DoctorArgs),
-    /// The configuration file.
+    /// Create, check and print the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Print a completion script for a shell.
@@ -63,12 +63,12 @@ pub(crate) struct RunArgs {
     #[arg(short, long)]
     pub(crate) profile: Option<String>,
 
-    /// Continue this session: an id from `angelia sessions list`, or a name of your own, which
-    /// begins a session the first time it is used.
+    /// Continue this session: an id from `angelia sessions list`, or a name of your choice, which
+    /// starts a session the first time it is used.
     #[arg(short, long)]
     pub(crate) session: Option<String>,
 
-    /// The directory the agent works in; where you are when not given.
+    /// The directory the agent works in; the current directory by default.
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 
@@ -80,7 +80,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// What to ask; `-` or nothing reads it from standard input.
+    /// The prompt; read from standard input when it is `-` or missing.
     pub(crate) prompt: Option<String>,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// How many, newest first.
+    /// How many entries to print, newest first.
     #[arg(short = 'n', long, default_value_t = 20)]
     pub(crate) limit: usize,
 
@@ -111,9 +111,9 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// The newest sessions.
+    /// List the newest sessions.
     List(ListArgs),
-    /// A session and its turns.
+    /// Show a session and its turns.
     Show {
         id: String,
         #[arg(long)]
@@ -125,14 +125,14 @@ pub(crate) enum SessionsCommand {
         /// Print the turn's events, one JSON object per line.
         #[arg(long)]
         json: bool,
-        /// What to ask; `-` or nothing reads it from standard input.
+        /// The prompt; read from standard input when it is `-` or missing.
         prompt: Option<String>,
     },
-    /// Begin a new session from where this one stands.
+    /// Start a new session that continues from where this one stands.
     Fork { id: String },
     /// Print a session with all events of its turns, one JSON object per line.
     Export { id: String },
-    /// Remove a session, its record, and the agent's own transcript of it.
+    /// Delete a session, its record, and the agent's own transcript of it.
     Delete {
         #[arg(required = true)]
         ids: Vec<String>,
@@ -141,21 +141,21 @@ pub(crate) enum SessionsCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TurnsCommand {
-    /// The newest turns.
+    /// List the newest turns.
     List {
         #[command(flatten)]
         list: ListArgs,
-        /// Only of this session.
+        /// List only the turns of this session.
         #[arg(short, long)]
         session: Option<String>,
     },
-    /// How a turn stands or ended.
+    /// Show the state of a turn, and its outcome when it has finished.
     Show {
         id: String,
         #[arg(long)]
         json: bool,
     },
-    /// Follow a turn from its first event, running or over.
+    /// Follow a turn from its first event, whether it is running or finished.
     Watch {
         id: String,
         #[arg(long)]
@@ -164,7 +164,7 @@ pub(crate) enum TurnsCommand {
     /// Stop a running turn.
     Interrupt {
         id: String,
-        /// End its process instead of asking it to stop.
+        /// Kill the agent's process instead of asking it to stop.
         #[arg(long)]
         kill: bool,
     },
@@ -172,35 +172,35 @@ pub(crate) enum TurnsCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApprovalsCommand {
-    /// What waits for a decision, newest first.
+    /// List the approvals that wait for a decision, newest first.
     List {
         #[command(flatten)]
         list: ListArgs,
-        /// Also what has been decided, and by whom.
+        /// Also list approvals that have been decided, and who decided them.
         #[arg(long)]
         all: bool,
     },
-    /// Allow it.
+    /// Allow what the agent asks for.
     Approve {
         id: String,
-        /// Also the like of it, for the rest of the session.
+        /// Also allow similar requests for the rest of the session.
         #[arg(long)]
         session: bool,
-        /// Kept with the decision.
+        /// A note that is kept with the decision.
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
         /// Answer an agent's question, named by its text, its heading or its number; the name may
-        /// be left out where there is only one. An answer may be the number of an option.
+        /// be left out if there is only one question. An answer may be the number of an option.
         #[arg(long = "answer", value_name = "QUESTION=ANSWER")]
         answers: Vec<String>,
     },
-    /// Refuse it; the agent goes on without.
+    /// Refuse what the agent asks for; the agent goes on without it.
     Deny {
         id: String,
-        /// End the turn as well.
+        /// Stop the turn as well.
         #[arg(long)]
         stop: bool,
-        /// Told to the agent.
+        /// A note that is passed on to the agent.
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
@@ -208,27 +208,27 @@ pub(crate) enum ApprovalsCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Make a key and print it, this once; the configuration keeps its hash.
+    /// Create a key and print it, once; the configuration stores only its hash.
     Add {
-        /// What you call it, in lists and records.
+        /// The key's name in lists and records.
         name: String,
-        /// Only these profiles, or words before the `/` of model ids; all when not given.
+        /// Allow only these profiles, or words before the `/` of model ids; all by default.
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         profiles: Vec<String>,
-        /// Also agents that act on this machine; `http.agent_mode` must allow it too.
+        /// Also allow agents that act on this machine; `http.agent_mode` must allow it too.
         #[arg(long)]
         agent_mode: bool,
-        /// What its turns may cost in 24 hours.
+        /// The most its turns may cost in 24 hours.
         #[arg(long, value_name = "USD")]
         max_cost_usd_per_day: Option<f64>,
     },
-    /// Which keys there are, and what they allow.
+    /// List the keys, and what they allow.
     List {
         /// Print JSON, one object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Make a key worthless.
+    /// Revoke a key.
     Revoke { name: String },
 }
 
@@ -240,11 +240,11 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Say whether the configuration is valid; exit 78 when it is not.
+    /// Check whether the configuration is valid; exit 78 when it is not.
     Check,
     /// Print the settings in force.
     Show {
-        /// Say where each value comes from.
+        /// Print where each value comes from.
         #[arg(long)]
         origin: bool,
     },

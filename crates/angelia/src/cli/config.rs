@@ -27,10 +27,11 @@ pub(crate) fn run(
     }
 }
 
-/// Never over a file that somebody wrote, unless they say so.
+/// Writes the initial configuration file. An existing file is replaced only with `--force`.
 fn init(environment: &Environment, file: Option<&Path>, force: bool) -> Result<Exit, CommandError> {
     let home = Home::of(environment)?;
     let path = if let Some(path) = file {
+        // Only Angelia's own home is created below; the folder of an explicit file must exist.
         path.to_path_buf()
     } else {
         home.prepare()?;

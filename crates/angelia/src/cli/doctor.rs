@@ -1,4 +1,4 @@
-//! `angelia doctor`: what is installed, which version, logged in or not, and what to do.
+//! `angelia doctor`: reports which agents are installed, their versions and logins, and what to do.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     config::Call,
 };
 
-/// One line of the findings.
+/// One line of the report.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: String,
@@ -49,7 +49,7 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
         for spec in specs_for(app, executor.name()) {
             let health = executor.probe(&spec).await;
             let finding = agent(&**executor, &health);
-            // The demo agent is always there; it does not make a machine ready.
+            // The demo agent is always installed; it does not count as a ready agent.
             agents += usize::from(finding.ok && health.login != Login::NotNeeded);
             findings.push(finding);
         }
@@ -64,13 +64,16 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
     Ok(if agents > 0 { Exit::Done } else { Exit::Failed })
 }
 
-/// As the first profile that uses the executor would start it; the default one comes first.
+/// Returns the spec with which the first profile of this executor would start it; the default
+/// profile comes first.
 pub(super) fn spec_for(app: &App, executor: &str) -> SessionSpec {
     specs_for(app, executor).swap_remove(0)
 }
 
-/// The same, and further ones where profiles name further command lines. Never empty.
+/// Returns the spec of the first profile of this executor, and one more for each further command
+/// line that its profiles name. Never empty.
 fn specs_for(app: &App, executor: &str) -> Vec<SessionSpec> {
+    // A probe starts no turn, so the work folder stands in for a working directory.
     let work = app.home.work();
     let call = Call {
         environment: &app.environment,

@@ -1,4 +1,4 @@
-//! Why a command failed, how it says so, and the exit code that goes with it.
+//! Command errors, their message format, and the exit codes that go with them.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl From<Exit> for std::process::ExitCode {
 }
 
 impl Exit {
-    /// The code for a failed turn.
+    /// Returns the exit code for a failed turn.
     pub(crate) fn of_failure(kind: FailureKind) -> Self {
         match kind {
             FailureKind::Auth => Self::NotLoggedIn,
@@ -45,7 +45,7 @@ impl Exit {
     }
 }
 
-/// What failed, and what to do about it.
+/// A failed command: the exit code, what failed, and a hint about what to do.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     pub(crate) exit: Exit,

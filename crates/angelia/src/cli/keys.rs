@@ -1,5 +1,5 @@
-//! `angelia keys`: who else may use the model APIs. The keys live in the configuration, as hashes;
-//! a key itself is shown once, when it is made.
+//! `angelia keys`: keys that let others use the model APIs. The configuration stores only their
+//! hashes; a key itself is printed once, when it is created.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use crate::config::{
     without_key,
 };
 
-const SOON: &str = "a running `angelia serve` knows it in a moment";
+const SOON: &str = "a running `angelia serve` picks it up in a moment";
 
 pub(crate) fn run(
     command: &KeysCommand,
@@ -55,7 +55,8 @@ pub(crate) fn run(
     }
 }
 
-/// An agent must not give itself, or anybody, a way in.
+/// Fails in a process that an agent has started: an agent must not grant itself or anyone else
+/// access.
 pub(super) fn not_an_agent(environment: &Environment, to: &str) -> Result<(), CommandError> {
     let mark = environment.non_empty(mark::VARIABLE);
     if mark.is_none_or(|mark| mark == mark::RELEASED) {
@@ -106,9 +107,9 @@ fn add(config: &Config, file: &File<'_>, wish: &Wish<'_>) -> Result<Exit, Comman
     })?;
     file.write(&changed, |config| named(config, wish.name).is_some_and(|key| key.sha256 == hash))?;
     if wish.agent_mode && !config.http().agent_mode {
-        print::note("agents that act on this machine stay closed until `http.agent_mode: true`");
+        print::note("agents that act on this machine stay off until `http.agent_mode: true`");
     }
-    print::note(&format!("the key `{}`, shown this once; {SOON}:", wish.name));
+    print::note(&format!("the key `{}`, printed only once; {SOON}:", wish.name));
     print::line(&key)
 }
 
@@ -170,7 +171,7 @@ fn named<'a>(config: &'a Config, name: &str) -> Option<&'a KeyFields> {
     keys.into_iter().find(|key| key.name == name)
 }
 
-/// The configuration as the owner keeps it.
+/// The configuration file that `keys` edits.
 struct File<'a> {
     path: PathBuf,
     home: Home,
@@ -187,12 +188,13 @@ impl File<'_> {
         }
     }
 
-    /// Replaces the file at once, after the new text was read as a configuration in which `has`
-    /// holds.
+    /// Replaces the file atomically, after the new text has been loaded as a configuration for
+    /// which `has` returns true.
     fn write(&self, text: &str, has: impl Fn(&Config) -> bool) -> Result<(), CommandError> {
         if self.explicit.is_none() {
             self.home.prepare()?;
         }
+        // The draft is next to the file, so that the rename stays on one file system.
         let draft = self.path.with_extension(format!("yaml.{}", std::process::id()));
         let written = write_new(&draft, text, &self.path);
         let checked = written
@@ -221,7 +223,7 @@ impl File<'_> {
     }
 }
 
-/// As readable for others as the file it replaces, which is not at all where there was none.
+/// Writes the draft with the permissions of the file it replaces, or 0600 if there is no old file.
 fn write_new(draft: &Path, text: &str, old: &Path) -> io::Result<()> {
     use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let mode = match fs::metadata(old) {

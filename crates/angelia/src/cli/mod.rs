@@ -1,18 +1,18 @@
-//! The command line: one file per command, and what they share.
+//! The command line: one module per command, and the parts they share.
 //!
-//! - [`args`]: what can be typed.
-//! - [`error`]: how commands fail, and their exit codes.
-//! - [`run`]: one turn, shown to a person or printed as events.
-//! - [`sessions`], [`turns`]: what has been recorded, and what goes on.
-//! - [`approvals`]: what agents wait for, and the owner's decisions.
+//! - [`args`]: the commands and flags that clap parses.
+//! - [`error`]: command errors and exit codes.
+//! - [`run`]: runs one turn, rendered for a person or printed as events.
+//! - [`sessions`], [`turns`]: recorded conversations, and turns that are running or finished.
+//! - [`approvals`]: pending approvals, and the owner's decisions.
 //! - [`acp`]: an ACP agent over stdio, for editors.
 //! - [`bridge`]: JSONL over stdio, for host applications.
 //! - [`bus`]: the message bus.
-//! - [`notify`]: one message to an endpoint, or into a tmux session.
-//! - [`codex`]: what of ours is in Codex's own configuration.
-//! - [`mcp`]: our tools for an MCP client.
-//! - [`keys`]: who else may use the model APIs.
-//! - [`doctor`]: what is installed and what is missing.
+//! - [`notify`]: sends one message to an endpoint, or types text into a tmux session.
+//! - [`codex`]: manages Angelia's entries in Codex's own configuration.
+//! - [`mcp`]: serves our tools to an MCP client.
+//! - [`keys`]: API keys that let others use the model APIs.
+//! - [`doctor`]: reports which agents are installed and what is missing.
 //! - [`config`]: the configuration file.
 
 mod acp;
@@ -44,9 +44,10 @@ use self::{
 };
 use crate::{assemble::App, config::Environment};
 
-/// Runs the command that was typed and returns how it ended; errors are printed here.
+/// Runs the command on the command line, prints its error, if any, and returns its exit code.
 pub(crate) fn main() -> ExitCode {
-    // The demo agent is a child of ours: it starts at once, and small, without the rest.
+    // Angelia starts the demo agent as a child process. It skips the rest of `main` so that it
+    // starts fast and stays small.
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() == Some(angelia_executors::parrot::SUBCOMMAND) {
         return angelia_executors::parrot::main(args).into();
@@ -59,7 +60,7 @@ pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(as_typed()) {
         Ok(cli) => cli,
         Err(error) => {
-            // `--help` and `--version` come this way too, and are no failures.
+            // clap also returns `--help` and `--version` as errors, but they are not failures.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             let _closed = error.print();
             return exit.into();
@@ -74,12 +75,13 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Other names of this program, and the commands they stand for. Names that only send are with
-/// [`notify`].
+/// Other names of this program, and the commands they stand for. The names of the send-only
+/// programs are in [`notify`].
 const NAMES: [(&str, &[&str]); 2] =
     [("hermes-busd", &["bus"]), ("hermes-bus-server", &["bus", "run"])];
 
-/// What was typed, as if it had been typed after `angelia`.
+/// Returns the arguments with the program's name replaced by the command it stands for, if it is an
+/// alias.
 fn as_typed() -> Vec<OsString> {
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let name = called_as();
@@ -91,7 +93,8 @@ fn as_typed() -> Vec<OsString> {
     args
 }
 
-/// The name that the program was called by: one binary, the name decides.
+/// Returns the file name this program was started as. One binary has several names, and the name
+/// selects the command.
 fn called_as() -> Option<String> {
     let path = std::env::args_os().next()?;
     let name = std::path::Path::new(&path).file_name()?;
@@ -111,6 +114,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     };
     let environment = Environment::capture();
     crate::log::start(&environment, is_talkative(&command));
+    // `config` and `keys` read or edit the file itself, so they run without a complete `App`.
     if let Command::Config(command) = command {
         return config::run(&command, &environment, cli.config.as_deref());
     }
@@ -143,7 +147,8 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
             | Command::Notify(_) => Ok(Exit::Done),
         }
     }));
-    // A thread that waits for the keyboard cannot be joined.
+    // A thread blocked in a read from the terminal or from stdin cannot be joined, so waiting for
+    // the runtime's threads could hang.
     runtime.shutdown_background();
     exit
 }
@@ -152,12 +157,13 @@ fn is_daemon(command: &Command) -> bool {
     matches!(command, Command::Serve(_) | Command::Bus(BusCommand::Run { .. }))
 }
 
-/// Tells on stderr what happens.
+/// Returns whether this command logs to stderr at the level of a daemon.
 fn is_talkative(command: &Command) -> bool {
     is_daemon(command) || matches!(command, Command::Bridge(args) if args.verbose)
 }
 
-/// One thread for a command; the daemon serves many at once.
+/// Builds the runtime: one thread for a command, up to four worker threads for a daemon, which
+/// serves many clients at once.
 fn runtime(command: &Command) -> Result<tokio::runtime::Runtime, CommandError> {
     let mut builder = match command {
         daemon if is_daemon(daemon) => {

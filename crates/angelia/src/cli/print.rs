@@ -1,4 +1,4 @@
-//! Printing, with a closed pipe taken for what it is: the reader has seen enough.
+//! Printing to stdout and stderr. A closed pipe is a success: the reader has seen enough.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ pub(crate) fn line(text: &str) -> Result<Exit, CommandError> {
     bytes(format!("{text}\n").as_bytes())
 }
 
-/// What a write to stdout means for the command.
+/// Maps the result of a write to stdout to the command's exit code. A closed pipe is a success.
 pub(crate) fn done(written: io::Result<()>) -> Result<Exit, CommandError> {
     match written {
         Ok(()) => Ok(Exit::Done),
@@ -32,7 +32,7 @@ pub(crate) fn done(written: io::Result<()>) -> Result<Exit, CommandError> {
 
 /// Writes a line to stderr.
 pub(crate) fn note(text: &str) {
-    // Nobody is there to be told that nobody is there.
+    // If stderr is closed, there is nowhere left to report that.
     let _closed = writeln!(io::stderr().lock(), "{text}");
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn json_line(value: &impl Serialize, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// A point in time as lists show it.
+/// Formats a timestamp to the minute, as the lists show it.
 pub(crate) fn minute(at: Timestamp) -> impl std::fmt::Display {
     at.strftime("%Y-%m-%d %H:%MZ")
 }

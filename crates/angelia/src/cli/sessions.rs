@@ -1,4 +1,4 @@
-//! `angelia sessions …`: conversations that were recorded.
+//! `angelia sessions …`: recorded conversations.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::assemble::{App, Local};
 
-/// How many records are read at once where all of them are wanted.
+/// How many records one query reads where all records are needed.
 const PAGE: usize = 256;
 
 pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit, CommandError> {
@@ -29,7 +29,8 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
             export(&Local::start(app, "show", false).await?, parse(&id)?).await
         }
         SessionsCommand::Resume { id, json, prompt } => {
-            // Not a name: only what exists can be resumed.
+            // `run` would start a new session under an unknown name, but only an existing session
+            // can be resumed, so only ids are accepted.
             parse(&id)?;
             let args =
                 RunArgs { profile: None, session: Some(id), cwd: None, model: None, json, prompt };
@@ -90,7 +91,7 @@ async fn list(records: &Local, args: &ListArgs) -> Result<Exit, CommandError> {
     print::bytes(&out)
 }
 
-/// A session without a title is known by how it began.
+/// Returns the first line of the first prompt, which stands in for a missing title.
 async fn first_words(store: &dyn Store, session: SessionId) -> Result<String, CommandError> {
     let turns = store.turns(Some(session), Page::first(PAGE)).await?;
     let first = turns.last().and_then(|turn| turn.input.first());
@@ -142,12 +143,13 @@ async fn show(records: &Local, id: SessionId, json: bool) -> Result<Exit, Comman
     print::bytes(&out)
 }
 
-/// The session, then every turn with its events, oldest first.
+/// Prints the session, then each turn followed by its events, oldest first.
 async fn export(records: &Local, id: SessionId) -> Result<Exit, CommandError> {
     let session = find(records, id).await?;
     let mut out = Vec::new();
     print::json_line(&resources::Session::from(&session), &mut out)?;
     print::bytes(&out)?;
+    // The store pages from the newest turn to the oldest; the loop below reverses the order.
     let mut turns = Vec::new();
     let mut page = Page::first(PAGE);
     loop {

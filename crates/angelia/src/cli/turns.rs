@@ -1,4 +1,4 @@
-//! `angelia turns …`: single turns, running or over.
+//! `angelia turns …`: single turns, running or finished.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -47,8 +47,8 @@ fn parse(id: &str) -> Result<TurnId, CommandError> {
     })
 }
 
-/// Without a daemon, a turn runs in the terminal it was started from; only a parked one is
-/// everybody's.
+/// Interrupts a parked turn. Without a daemon, a running turn belongs to the terminal it was
+/// started from; a parked one runs in no process, so this process may end it.
 async fn interrupt_parked(local: &Local, id: TurnId) -> Result<(), CommandError> {
     match find(local, id).await?.state {
         TurnState::Finished { .. } => {
@@ -57,6 +57,8 @@ async fn interrupt_parked(local: &Local, id: TurnId) -> Result<(), CommandError>
         TurnState::Parked { .. } => {
             local.engine.interrupt(id, false).await?;
             let mut watch = local.engine.watch(id, 0).await?;
+            // The engine ends the turn asynchronously; the end of its events proves that the
+            // outcome is recorded.
             while watch.next().await?.is_some() {}
             Ok(())
         }

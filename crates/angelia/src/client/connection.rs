@@ -1,5 +1,5 @@
-//! One HTTP connection to the daemon. Nothing runs beside the command: whoever waits for an answer
-//! also moves the connection forward.
+//! One HTTP connection to the daemon. No background task drives it: the future that waits for a
+//! response also polls the connection.
 
 use std::{
     fmt,
@@ -20,7 +20,6 @@ use tokio::net::UnixStream;
 
 use super::ClientError;
 
-/// What requests carry.
 pub(super) type Outgoing = Full<Bytes>;
 
 pub(super) struct Connection {
@@ -28,7 +27,7 @@ pub(super) struct Connection {
     driver: Driver,
 }
 
-/// The part of a connection that does the reading and writing; nothing left once it has ended.
+/// The part of a connection that reads and writes; `None` once it has ended.
 struct Driver(Option<Pin<Box<Http>>>);
 
 type Http = http1::Connection<TokioIo<UnixStream>, Outgoing>;
@@ -45,7 +44,7 @@ impl Driver {
         }
     }
 
-    /// Waits for something that this connection brings about.
+    /// Waits for `work`, which depends on this connection, and polls the connection meanwhile.
     async fn until<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| {
@@ -63,8 +62,9 @@ impl Connection {
         Ok(Self { sender, driver: Driver(Some(Box::pin(connection))) })
     }
 
-    /// Itself, unless the daemon has closed it meanwhile.
+    /// Returns the connection, unless the daemon has closed it meanwhile.
     pub(super) async fn if_usable(mut self) -> Option<Self> {
+        // Polls the connection once, so that it notices a close.
         self.driver.until(std::future::ready(())).await;
         (!self.sender.is_closed()).then_some(self)
     }
@@ -78,7 +78,7 @@ impl Connection {
         Ok(self.driver.until(sent).await?)
     }
 
-    /// The next piece of a body; `None` at its end. Cancel safe.
+    /// Returns the next chunk of a body, or `None` at its end. Cancel safe.
     pub(super) async fn piece(
         &mut self,
         body: &mut Incoming,

@@ -1,4 +1,4 @@
-//! What can go wrong between a command and the daemon.
+//! The errors between a command and the daemon.
 
 use angelia_core::model::FailureKind;
 use angelia_frontends::http::{ErrorBody, ErrorDetail};
@@ -8,18 +8,18 @@ use crate::cli::error::{CommandError, Exit};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    #[error("the daemon has gone: {0}")]
+    #[error("cannot reach the daemon: {0}")]
     Gone(std::io::Error),
     #[error("the connection to the daemon broke: {0}")]
     Broken(#[from] hyper::Error),
     #[error("the daemon does not answer")]
     Silent,
-    /// It will not do it, and says why.
+    /// The daemon refuses the request and gives a reason.
     #[error("{}", .0.message)]
     Refused(ErrorDetail),
-    #[error("the daemon answers with what this version does not understand: {0}")]
+    #[error("this version does not understand the daemon's answer: {0}")]
     Odd(serde_json::Error),
-    #[error("the daemon answers with status {0} and no reason")]
+    #[error("the daemon answered with status {0} and gave no reason")]
     Unexplained(StatusCode),
 }
 
@@ -45,7 +45,7 @@ impl From<ClientError> for CommandError {
             }
             ClientError::Gone(_) | ClientError::Broken(_) | ClientError::Silent => {
                 Self::new(Exit::TryLater, message).with_hint(
-                    "look whether `angelia serve` still runs; `angelia turns list` shows what \
+                    "check whether `angelia serve` still runs; `angelia turns list` shows what \
                      became of its turns",
                 )
             }
@@ -55,7 +55,7 @@ impl From<ClientError> for CommandError {
     }
 }
 
-/// The same codes as for a command that does the work itself.
+/// Returns the same exit code as a command that does the work itself.
 fn exit(kind: &str) -> Exit {
     match (FailureKind::parse(kind), kind) {
         (Some(kind), _) => Exit::of_failure(kind),

@@ -1,5 +1,5 @@
-//! A turn of the daemon as it happens. When the connection is lost, the rest is fetched from where
-//! it stopped; a daemon that comes back in time is found again.
+//! Follows the events of a turn in the daemon. After a lost connection the client reconnects and
+//! continues after the last event it has seen, also if the daemon was restarted meanwhile.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{ClientError, Daemon, TIMEOUT, connection::Connection, request};
 
-/// How long a daemon that has gone may take to come back.
+/// How long to try to reconnect to a daemon that is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(100);
 
-/// The daemon says something every 15 seconds; one that has been silent for so long hangs.
+/// The daemon sends something every 15 seconds; one that is silent for this long hangs.
 const SILENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
@@ -25,10 +25,10 @@ pub(crate) struct Events {
     turn: TurnId,
     seen: Seq,
     stream: Option<Stream>,
-    /// Since when there is none.
+    /// When the stream was lost.
     lost: Option<Instant>,
     over: bool,
-    /// The turn ends when this is dropped.
+    /// The daemon ends the turn when this value is dropped.
     hold: bool,
 }
 
@@ -37,7 +37,7 @@ struct Stream {
     connection: Connection,
     body: Incoming,
     decoder: sse::Decoder,
-    /// When something came last.
+    /// When data arrived last.
     heard: Instant,
 }
 
@@ -54,7 +54,8 @@ impl Events {
         Ok(events)
     }
 
-    /// The next events, as many as have come; `None` after the turn's last one. Cancel safe.
+    /// Returns the next events, as many as have arrived, or `None` after the turn's last one.
+    /// Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<ApiEvent>>, ClientError> {
         while !self.over {
             let Some(stream) = &mut self.stream else {
@@ -115,7 +116,7 @@ impl Events {
     }
 }
 
-/// What has arrived whole.
+/// Decodes the events that have arrived completely.
 fn take(decoder: &mut sse::Decoder, seen: &mut Seq, over: &mut bool) -> Vec<ApiEvent> {
     let mut events = Vec::new();
     for event in decoder {
@@ -128,7 +129,7 @@ fn take(decoder: &mut sse::Decoder, seen: &mut Seq, over: &mut bool) -> Vec<ApiE
         };
         *over |= event.name == "turn.finished";
         match read_event(&event.data) {
-            // Twice only if a daemon starts again where it had been before.
+            // Seen events arrive again only if a daemon starts again from an earlier position.
             Ok(event) if event.seq > *seen => {
                 *seen = event.seq;
                 events.push(event);

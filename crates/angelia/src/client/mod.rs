@@ -1,9 +1,9 @@
-//! How commands use a daemon that runs already: its `/api`, over the socket of this home.
+//! The client of a running daemon, for commands: calls `/api` over the socket of this home.
 //!
-//! - [`Daemon`]: what can be asked of it.
-//! - [`Events`]: a turn as it happens, also across a lost connection.
+//! - [`DaemonClient`]: the requests.
+//! - [`TurnEvents`]: the events of a turn as they happen, also across a lost connection.
 //! - `connection`: one HTTP connection.
-//! - [`ClientError`]: what can go wrong.
+//! - [`ClientError`]: the errors.
 
 mod connection;
 mod error;
@@ -31,26 +31,26 @@ use serde::{Serialize, de::DeserializeOwned};
 use self::connection::{Connection, Outgoing};
 pub(crate) use self::{error::ClientError, events::Events};
 
-/// A daemon that is alive says hello at once; one that does not is of no use.
+/// A working daemon answers `/healthz` at once; one that does not cannot be used.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// For everything else: deleting a session waits for its agent to end.
+/// For all other requests. Long, because deleting a session waits for its agent to end.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Cheap to clone; all clones share one spare connection.
+/// A client of the daemon. Cheap to clone; all clones share one spare connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Daemon {
     socket: Arc<Path>,
     spare: Arc<Mutex<Option<Connection>>>,
 }
 
-/// What a new session should be.
+/// The body of a request for a new session.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct NewSessionRequest {
     pub(crate) profile: Option<String>,
-    /// Asked for by name; wins over the profile's.
+    /// Named by the user; wins over the profile's.
     pub(crate) cwd: Option<PathBuf>,
-    /// Where the command was called; for profiles that do not say where they work.
+    /// The folder the command was called in, for profiles without a `cwd`.
     pub(crate) caller_cwd: Option<PathBuf>,
     pub(crate) model: Option<String>,
     pub(crate) name: Option<String>,
@@ -59,7 +59,7 @@ pub(crate) struct NewSessionRequest {
     pub(crate) at_terminal: bool,
 }
 
-/// A turn that is handed on.
+/// The body of a request for a delegated turn.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DelegatedTurn<'a> {
     pub(crate) input: &'a str,
@@ -69,16 +69,16 @@ pub(crate) struct DelegatedTurn<'a> {
     pub(crate) max_cost_usd: Option<f64>,
 }
 
-/// A turn that a host application asks for.
+/// A turn that a host application submits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostTurn<'a> {
     pub(crate) text: &'a str,
-    /// Under which it is run once.
+    /// The idempotency key: the turn runs once for each key.
     pub(crate) key: Option<&'a str>,
 }
 
 impl Daemon {
-    /// `None`: nobody listens there. Takes no time to find out.
+    /// Connects to the daemon. Returns `None` at once if nothing listens on the socket.
     pub(crate) async fn connect(socket: &Path) -> Option<Self> {
         let connection = Connection::open(socket).await.ok()?;
         Some(Self { socket: socket.into(), spare: Arc::new(Mutex::new(Some(connection))) })
@@ -95,7 +95,7 @@ impl Daemon {
         self.call(request(Method::GET, &path)).await
     }
 
-    /// The session that was given this name.
+    /// Returns the session with this name.
     pub(crate) async fn named(&self, name: &str) -> Result<Option<Session>, ClientError> {
         let path = format!("/api/sessions?name={}", escaped(name));
         let found: List<Session> = self.call(request(Method::GET, &path)).await?;
@@ -123,7 +123,7 @@ impl Daemon {
         self.answer(request(Method::DELETE, &path)).await.map(drop)
     }
 
-    /// Hands in what the owner typed.
+    /// Submits a turn that the owner typed.
     pub(crate) async fn submit(
         &self,
         session: SessionId,
@@ -141,7 +141,7 @@ impl Daemon {
         self.call(request).await
     }
 
-    /// Hands in what an agent or another program wants another agent to do.
+    /// Submits a turn that an agent or another program delegates.
     pub(crate) async fn delegate(
         &self,
         session: SessionId,
@@ -151,7 +151,8 @@ impl Daemon {
         self.call(request(Method::POST, &path).json(task)?).await
     }
 
-    /// Hands in what a host passes on; `true`: it was handed in before, under the same key.
+    /// Submits a turn of a host application. Returns `true` if it was submitted before, under the
+    /// same key.
     pub(crate) async fn submit_for_host(
         &self,
         session: SessionId,
@@ -184,17 +185,17 @@ impl Daemon {
         tokio::time::timeout(TIMEOUT, asked).await.unwrap_or(Err(ClientError::Silent))
     }
 
-    /// The events of a turn with a number above `after`.
+    /// Follows the events of a turn with a number above `after`.
     pub(crate) async fn events(&self, turn: TurnId, after: Seq) -> Result<Events, ClientError> {
         Events::open(self.clone(), turn, after, false).await
     }
 
-    /// All events of a turn that ends when nobody follows it here any more.
+    /// Follows all events of a turn. The daemon ends the turn when the returned value is dropped.
     pub(crate) async fn hold(&self, turn: TurnId) -> Result<Events, ClientError> {
         Events::open(self.clone(), turn, 0, true).await
     }
 
-    /// A turn as it is now.
+    /// Returns the current state of a turn.
     pub(crate) async fn turn(&self, turn: TurnId) -> Result<Turn, ClientError> {
         self.call(request(Method::GET, &format!("/api/turns/{turn}"))).await
     }
@@ -232,13 +233,13 @@ impl Daemon {
         self.answer(request).await.map(drop)
     }
 
-    /// Asks, and reads the answer as JSON.
+    /// Sends a request and reads the response as JSON.
     async fn call<T: DeserializeOwned>(&self, request: Ask) -> Result<T, ClientError> {
         let body = self.answer(request).await?;
         serde_json::from_slice(&body).map_err(ClientError::Odd)
     }
 
-    /// Asks, and reads the answer to its end; the connection is kept for the next question.
+    /// Sends a request and reads the whole response. The connection is kept for the next request.
     async fn answer(&self, request: Ask) -> Result<Vec<u8>, ClientError> {
         let asked = async {
             let (mut connection, response) = self.send(request).await?;
@@ -249,7 +250,8 @@ impl Daemon {
         tokio::time::timeout(TIMEOUT, asked).await.unwrap_or(Err(ClientError::Silent))
     }
 
-    /// Asks, on the spare connection or a new one. What is answered with is a success.
+    /// Sends a request on the spare connection or a new one. A response with another status than
+    /// success becomes an error.
     async fn send(&self, ask: Ask) -> Result<(Connection, Response<Incoming>), ClientError> {
         let request = ask.request;
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -276,7 +278,7 @@ impl Daemon {
     }
 }
 
-/// A request in the making.
+/// A request that is being built.
 struct Ask {
     request: Request<Outgoing>,
 }
@@ -284,7 +286,7 @@ struct Ask {
 fn request(method: Method, path: &str) -> Ask {
     let mut request = Request::new(Outgoing::default());
     *request.method_mut() = method;
-    // Our own paths, with everything foreign in them escaped, are addresses.
+    // Always parses: these are our own paths, with all foreign text in them escaped.
     *request.uri_mut() = path.parse().unwrap_or_default();
     let headers = request.headers_mut();
     headers.insert("host", hyper::header::HeaderValue::from_static("localhost"));
@@ -298,7 +300,7 @@ impl Ask {
         Ok(self)
     }
 
-    /// Says that the owner's own terminal is behind it.
+    /// Marks the request as made from the owner's own terminal.
     fn spoken_by_owner(mut self) -> Self {
         let yes = hyper::header::HeaderValue::from_static("1");
         self.request.headers_mut().insert(TERMINAL_HEADER, yes);
@@ -311,7 +313,7 @@ impl Ask {
     }
 }
 
-/// For one place in an address.
+/// Percent-encodes text for one segment or query value of a URL.
 fn escaped(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());

@@ -1,5 +1,5 @@
-//! What tests of commands stand on: a daemon's HTTP frontend on a real socket, with an agent on
-//! strings behind it.
+//! A daemon for tests of commands: its HTTP frontend on a real socket, with a puppet agent behind
+//! it.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use tokio::net::UnixListener;
 use super::Daemon;
 use crate::clock::SystemClock;
 
-/// Long enough for anything that happens at all.
+/// Longer than anything that a working test waits for.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Stage {
@@ -92,7 +92,7 @@ impl Stage {
     }
 }
 
-/// May I paint?
+/// An agent asks whether it may paint.
 pub(crate) fn question(kind: ApprovalKind) -> ApprovalRequest {
     ApprovalRequest {
         key: "key-1".into(),

@@ -1,5 +1,5 @@
-//! The client against the real HTTP frontend over a real socket, with an agent on strings and a
-//! line between them that can be cut.
+//! The client against the real HTTP frontend over a real socket, with a puppet agent and a proxy
+//! between them whose connections can be cut.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,7 +28,7 @@ use super::{
 use crate::cli::error::{CommandError, Exit};
 
 impl Stage {
-    /// A second way to the same daemon: whoever goes there is cut off when the test says so.
+    /// Opens a second socket to the same daemon, whose connections the test can cut.
     fn cuttable(&self) -> Line {
         let line = Line {
             socket: self.folder.path().join("line.sock"),
@@ -58,12 +58,12 @@ struct Line {
 }
 
 impl Line {
-    /// Ends every connection there is; new ones are possible.
+    /// Ends all current connections; new ones are possible.
     fn cut(&self) {
         std::mem::take(&mut *self.cut.lock().unwrap()).cancel();
     }
 
-    /// Ends everything, for good.
+    /// Ends all connections and removes the socket.
     async fn remove(&self) {
         std::fs::remove_file(&self.socket).unwrap();
         assert!(self.tasks.shutdown(DEADLINE).await);
@@ -179,7 +179,7 @@ async fn a_turn_is_followed_decided_and_ends() {
     assert_eq!(&*approval.title, "paint");
     let mut decision = Decision::new(Verdict::Once, "owner").with_note("but carefully");
     decision.answers.push(Answer { question: "how?".into(), answer: "slowly".into() });
-    // Beside the events, on another connection.
+    // While the events are followed, on another connection.
     daemon.decide(approval.id, &decision).await.unwrap();
     let Some(TurnControl::Decide { decision: told, .. }) = run.io.control.recv().await else {
         panic!("the agent is told");
@@ -242,12 +242,12 @@ async fn a_cut_line_loses_and_repeats_nothing() {
             line.cut();
         }
     }
-    // Also the connection kept for questions has been cut.
+    // The spare connection has been cut as well.
     daemon.hello().await.unwrap();
     run.complete("done");
     seen.extend(rest(&mut events).await);
     assert_eq!(seqs(&seen), (1..=42).collect::<Vec<_>>());
-    // From the middle, and from beyond the end.
+    // From the middle, and from after the last event.
     let mut tail = daemon.events(turn.id, 41).await.unwrap();
     assert_eq!(seqs(&rest(&mut tail).await), [42]);
     let mut nothing = daemon.events(turn.id, 42).await.unwrap();
@@ -292,7 +292,7 @@ async fn a_daemon_that_falls_silent_in_a_turn_is_noticed() {
     assert_eq!(began.elapsed().as_secs(), 60 + 120);
 }
 
-/// Whoever shows a turn also waits for keys and signals, and drops the wait each time.
+/// A command that shows a turn also waits for keys and signals, and drops the future each time.
 #[tokio::test]
 async fn a_wait_that_is_dropped_loses_nothing() {
     let stage = Stage::new();

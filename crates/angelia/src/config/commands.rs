@@ -1,5 +1,5 @@
-//! Which profiles have a command line: those of ACP agents, and no others. And what else the
-//! configuration can say that no such agent can be held to.
+//! Checks that every profile of an ACP agent has a command line, and no other profile has one. Also
+//! refuses settings that no ACP agent can be held to.
 
 use super::{
     load::Config,
@@ -35,7 +35,8 @@ impl Config {
         problems
     }
 
-    /// Where a key of a profile was said, by itself or by its executor.
+    /// Returns the origin of a profile's key, from the profile itself or from its executor's
+    /// defaults.
     fn said(&self, profile: &str, executor: ExecutorName, key: &str) -> &Origin {
         let own = self.tree.at(["profiles", profile, key]);
         let node = own

@@ -1,5 +1,6 @@
-//! Which profile may hand work to which: every one named exists, and none may do more than the one
-//! who hands it on. That they may hand it back and forth is bounded elsewhere.
+//! Checks which profiles may delegate to which: each target must exist, and none may do more than
+//! the profile that delegates to it. Cycles are allowed here; their depth is limited where work is
+//! delegated.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use super::{
 use crate::delegation::Reach;
 
 impl Config {
-    /// The profiles that this one may hand work to, on that executor.
+    /// Returns the profiles that this one may delegate to on the given executor.
     pub(crate) fn delegates(&self, profile: &str, executor: &str) -> &[String] {
         let candidates = self.profiles.get(profile).map(|entry| &entry.candidates);
         let mut candidates = candidates.into_iter().flatten();
@@ -19,7 +20,7 @@ impl Config {
         found.map_or(&[], |(_, profile)| &profile.delegate_to)
     }
 
-    /// The same, on any of its executors.
+    /// Returns the profiles that this one may delegate to on any of its executors.
     pub(crate) fn all_delegates(&self, profile: &str) -> Vec<&str> {
         let candidates = self.profiles.get(profile).map(|entry| &entry.candidates);
         let mut all: Vec<&str> = Vec::new();
@@ -33,21 +34,22 @@ impl Config {
         all
     }
 
-    /// What a profile may do, on each of its executors.
+    /// Returns what a profile may do on each of its executors.
     fn reaches(&self, profile: &str, home: Option<&Path>) -> Vec<Reach> {
         let candidates = self.profiles.get(profile).map(|entry| &entry.candidates);
         let candidates = candidates.into_iter().flatten();
         candidates.map(|(_, profile)| reach(profile, home)).collect()
     }
 
-    /// In what a profile exceeds another, wherever they run.
+    /// Describes how the target profile, or one of its fallbacks, exceeds the caller on any
+    /// executor.
     fn exceeds(&self, target: &str, caller: &Reach, home: Option<&Path>) -> Option<String> {
         let names = self.with_fallbacks(target).into_iter();
         let mut reaches = names.flat_map(|name| self.reaches(name, home));
         reaches.find_map(|reach| reach.beyond(caller))
     }
 
-    /// A profile, and those that take over from it.
+    /// Returns a profile and the profiles that take over from it.
     pub(crate) fn with_fallbacks<'a>(&'a self, profile: &'a str) -> Vec<&'a str> {
         let mut names = vec![profile];
         let mut looked_at = 0;
@@ -77,6 +79,8 @@ impl Config {
                     .or(inherited)
                     .unwrap_or(&self.tree);
                 let is_own = inherited.is_none_or(|node| node.origin != origin.origin);
+                // Defaults of an executor also reach profiles in model mode, where they do no harm.
+                // Only a profile that sets `delegate_to` itself has made a mistake.
                 if profile.mode == Mode::Model && !is_own {
                     continue;
                 }
@@ -125,7 +129,7 @@ fn reach(profile: &Profile, home: Option<&Path>) -> Reach {
         mode: profile.mode.into(),
         permissions: super::resolve::permissions(profile),
         tools: profile.tools.0.clone(),
-        // Nobody who is handed work sits at a terminal.
+        // A delegated turn never runs at a terminal, so `trust: auto` means off.
         trust: profile.trust == Trust::On,
         cwd: profile.cwd.as_ref().and_then(|path| path.expand(home)),
     }

@@ -1,12 +1,13 @@
-//! The keys in `config.yaml`, written into the file that its owner keeps: comments, order and
-//! everything else stay as they are. What cannot be edited so is left to the owner, with words.
+//! Adds and removes API keys in `config.yaml`, the file that its owner keeps: comments, order and
+//! everything else stay as they are. A file that cannot be edited this way is refused with a
+//! message.
 
-/// A file that is not written in a way we can edit.
+/// The file is written in a style that cannot be edited line by line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not written as a block of lines, so it cannot be edited by a program")]
 pub(crate) struct NotEditable(pub(crate) &'static str);
 
-/// The text with another key; `item` is its lines, without indentation.
+/// Returns the text with another key; `item` has its lines, without indentation.
 pub(crate) fn with_key(text: &str, item: &[String]) -> Result<String, NotEditable> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let Some(http) = top_level(&lines, "http") else {
@@ -33,7 +34,7 @@ pub(crate) fn with_key(text: &str, item: &[String]) -> Result<String, NotEditabl
     Ok(insert(lines, at, indent, item))
 }
 
-/// The text without the key of this name; `None`: there is none.
+/// Returns the text without the key of this name; `None` if there is no such key.
 pub(crate) fn without_key(text: &str, name: &str) -> Result<Option<String>, NotEditable> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let Some(http) = top_level(&lines, "http") else {
@@ -89,7 +90,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Says nothing: empty, or a comment.
+/// Returns whether the line is empty or a comment.
 fn is_silent(line: &str) -> bool {
     let line = line.trim_start();
     line.is_empty() || line.starts_with('#')
@@ -103,8 +104,8 @@ fn is_key(line: &str, key: &str) -> bool {
     line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// Does the block of a key follow on the next lines? `false`: it is empty, in one of the ways to
-/// write that.
+/// Returns whether a key's value is a block on the following lines; `false` if the value is empty,
+/// in any spelling of YAML.
 fn is_open(line: &str, key: &'static str) -> Result<bool, NotEditable> {
     let value = line.split_once(':').map_or("", |(_, value)| value);
     let value = match value.split_once(" #") {
@@ -119,7 +120,7 @@ fn is_open(line: &str, key: &'static str) -> Result<bool, NotEditable> {
     }
 }
 
-/// The lines of a block, and how far its keys are indented.
+/// The range of a block's lines, and the indentation of its keys.
 struct Children {
     start: usize,
     end: usize,
@@ -147,14 +148,14 @@ fn children(lines: &[String], parent: usize) -> Children {
     Children { start, end, indent: first.map(|line| indent(line)) }
 }
 
-/// An item of a list, with its lines.
+/// The range of a list item's lines.
 struct Item {
     start: usize,
     end: usize,
     indent: usize,
 }
 
-/// A list may stand as deep as its key.
+/// Returns the items of a list. YAML allows a list at the same indentation as its key.
 fn items(lines: &[String], keys: usize) -> Vec<Item> {
     let outer = indent(&lines[keys]);
     let mut items: Vec<Item> = Vec::new();

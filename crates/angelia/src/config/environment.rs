@@ -1,5 +1,5 @@
-//! The process's environment, read once at the start. Everybody else gets it by reference, so
-//! that what a command does follows from its arguments, and tests need not touch the real one.
+//! The process's environment, read once at the start. All other code gets it by reference, so that
+//! a command depends only on its arguments, and tests need not touch the real environment.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// What this process was started with.
+    /// Reads the environment of this process.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one place that reads the environment"
@@ -27,7 +27,7 @@ impl Environment {
         self.vars.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// A variable that is set to something; an empty one counts as unset.
+    /// Returns a variable's value; an empty one counts as unset.
     pub(crate) fn non_empty(&self, name: &str) -> Option<&OsStr> {
         self.get(name).filter(|value| !value.is_empty())
     }
@@ -41,7 +41,7 @@ impl Environment {
         self.non_empty("HOME").map(PathBuf::from)
     }
 
-    /// `$HERMES_HOME`, else `~/.hermes`: where rules and hooks may have been written before us.
+    /// `$HERMES_HOME`, else `~/.hermes`: where rules and hooks of Hermes may already exist.
     pub(crate) fn hermes_home(&self) -> Option<PathBuf> {
         self.folder("HERMES_HOME", ".hermes")
     }
@@ -51,7 +51,7 @@ impl Environment {
         self.folder("HERMES_BUS_ROOT", ".hermes")
     }
 
-    /// What a variable names, else a folder in the owner's home.
+    /// Returns the folder that the variable names, else a folder in the owner's home.
     fn folder(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         match self.non_empty(variable) {
             Some(dir) => Some(PathBuf::from(dir)),
@@ -72,7 +72,7 @@ impl FromIterator<(OsString, OsString)> for Environment {
     }
 }
 
-/// Names only: values may be secrets.
+/// Prints names only: values may be secrets.
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.vars.keys()).finish()

@@ -1,5 +1,4 @@
-//! Which profile takes over from which: every one named exists, and no chain comes back to where
-//! it began.
+//! Checks the fallback profiles: each must exist, and no chain of them may lead back to its start.
 
 use super::{
     load::Config,
@@ -7,7 +6,7 @@ use super::{
 };
 
 impl Config {
-    /// The profile that takes over from this one on that executor.
+    /// Returns the profile that takes over from this one on the given executor.
     pub(crate) fn fallback(&self, profile: &str, executor: &str) -> Option<&str> {
         let mut candidates = self.profiles.get(profile)?.candidates.iter();
         let (_, profile) = candidates.find(|(name, _)| name.as_str() == executor)?;
@@ -46,7 +45,7 @@ impl Config {
         problems
     }
 
-    /// Whether a chain that begins here meets its beginning, on any of the executors.
+    /// Returns whether the chain of fallbacks from this profile leads back to it, on any executor.
     fn comes_back(&self, start: &str) -> bool {
         let mut open = vec![start];
         let mut seen: Vec<&str> = Vec::new();

@@ -1,4 +1,5 @@
-//! The configuration file: found, read within bounds, and known to be text before it is parsed.
+//! Reads the configuration file, within a size limit, and checks that it is text before it is
+//! parsed.
 
 use std::{
     fs::File,
@@ -14,10 +15,11 @@ use super::{
     yaml,
 };
 
-/// More than this is not a configuration.
+/// A larger file is not a configuration.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// The home's file, or the one named. A home without a file says nothing; a named one must exist.
+/// Reads the home's file, or the one named. A missing file in the home is an empty configuration; a
+/// named file must exist.
 pub(crate) fn read(home: &Home, explicit: Option<&Path>) -> Result<Node, Problem> {
     let default = home.config_file();
     let (path, name): (&Path, Arc<str>) = match explicit {

@@ -1,4 +1,4 @@
-//! For people who come from Hermes: the `HERMES_CLAUDE_CODE_*` variables, laid over the
+//! For people who come from Hermes: applies the `HERMES_CLAUDE_CODE_*` variables on top of the
 //! `claude_code_bridge` block of the file.
 
 use super::{
@@ -14,7 +14,7 @@ pub(crate) const BRIDGE: &str = "claude_code_bridge";
 pub(crate) const PREFIX: &str = "HERMES_CLAUDE_CODE_";
 const SWITCH: &str = "HERMES_CLAUDE_CODE_BRIDGE";
 
-/// What follows the prefix → key of the block.
+/// The variable's name after the prefix, and the key of the block that it sets.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("BRIDGE", "enabled"),
     ("MODEL", "model"),
@@ -35,8 +35,8 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("AUTO_RESUME_MAX_RESUMES", "auto_resume_max_resumes"),
 ];
 
-/// Lays the variables over the block. Without a block, and with the switch off, the other
-/// variables mean nothing: they belong to Hermes alone.
+/// Applies the variables on top of the block. Without a block, and with the switch off, the other
+/// variables are ignored: they are meant for Hermes itself.
 pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) -> Vec<Problem> {
     let has_block = tree.get(BRIDGE).is_some_and(|block| !block.is_null());
     if !has_block && !is_switched_on(environment) {
@@ -61,7 +61,8 @@ pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) -> Vec
     problems
 }
 
-/// A switch that cannot be read counts as on here, so that its value is then refused by name.
+/// Returns whether the switch is on. An unreadable value counts as on, so that it is then refused
+/// by name.
 fn is_switched_on(environment: &Environment) -> bool {
     let Some(value) = environment.non_empty(SWITCH).and_then(|value| value.to_str()) else {
         return false;
@@ -70,12 +71,12 @@ fn is_switched_on(environment: &Environment) -> bool {
     bool::read(&Place::root(&node), &mut Vec::new()).unwrap_or(true)
 }
 
-/// What is set and has no effect.
+/// Returns warnings about variables that are set and have no effect.
 pub(crate) fn warnings(tree: &Node, environment: &Environment) -> Vec<Problem> {
     if tree.get(BRIDGE).is_none_or(Node::is_null) {
         return Vec::new();
     }
-    // Other programs use the same prefix, so a stranger is no error.
+    // Other programs use the same prefix, so an unknown variable is not an error.
     let strangers = environment.iter().filter_map(|(name, _)| {
         let suffix = name.to_str()?.strip_prefix(PREFIX)?;
         let known = VARIABLES.iter().any(|(known, _)| *known == suffix);

@@ -1,4 +1,4 @@
-//! Angelia's own folder: what is in it, made on first use for its owner only.
+//! Angelia's own folder and the files in it, created on first use and private to the owner.
 
 use std::{
     fmt, fs, io,
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{environment::Environment, owner_only};
 
-/// The longest path a Unix socket can have everywhere we run.
+/// The longest path that a Unix socket can have on every system we support.
 const LONGEST_SOCKET: usize = 103;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// The owner's token. Whoever has it is the owner, so it is never printed.
+/// The owner's token. It grants all the owner's rights, so it is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(Arc<str>);
 
@@ -81,7 +81,7 @@ impl Home {
         self.dir.join("config.yaml")
     }
 
-    /// Sessions as files, where `sessions.snapshots` is on.
+    /// Sessions as files, if `sessions.snapshots` is on.
     pub(crate) fn snapshots(&self) -> PathBuf {
         self.dir.join("snapshots")
     }
@@ -90,7 +90,7 @@ impl Home {
         self.dir.join("state.db")
     }
 
-    /// What has to reach a channel.
+    /// Deliveries to channels that are still pending.
     pub(crate) fn deliveries_db(&self) -> PathBuf {
         self.dir.join("deliveries.db")
     }
@@ -100,7 +100,7 @@ impl Home {
         self.dir.join("bus")
     }
 
-    /// Of a bus that runs alone.
+    /// The pid file of a bus that runs on its own.
     pub(crate) fn bus_pid(&self) -> PathBuf {
         self.run().join("bus.pid")
     }
@@ -125,17 +125,17 @@ impl Home {
         self.run().join("angelia.pid")
     }
 
-    /// The address that is actually listened on.
+    /// The address that the daemon actually listens on.
     pub(crate) fn http_addr(&self) -> PathBuf {
         self.run().join("http.addr")
     }
 
-    /// One locked file per process that owns agents.
+    /// One locked file for each process that owns agents.
     pub(crate) fn owners(&self) -> PathBuf {
         self.run().join("owners")
     }
 
-    /// Which agent works for which session.
+    /// Files that tell which agent works for which session.
     pub(crate) fn bindings(&self) -> PathBuf {
         self.run().join("agents")
     }
@@ -148,13 +148,13 @@ impl Home {
         self.dir.join("logs")
     }
 
-    /// Makes what is missing and narrows what is open to others.
+    /// Creates the missing folders, and narrows the permissions of those that others can use.
     pub(crate) fn prepare(&self) -> Result<(), HomeError> {
         let folders = [self.dir.clone(), self.run(), self.owners(), self.work(), self.logs()];
         folders.iter().try_for_each(|path| make_folder(path))
     }
 
-    /// The empty folder in which a profile in model mode works.
+    /// Returns the empty working folder of a profile in model mode.
     pub(crate) fn work_folder(&self, profile: &str) -> Result<PathBuf, HomeError> {
         let path = self.work().join(profile);
         make_folder(&self.work())?;
@@ -162,7 +162,7 @@ impl Home {
         Ok(path)
     }
 
-    /// The owner's token, made on first use.
+    /// Returns the owner's token, created on first use.
     pub(crate) fn token(&self) -> Result<Token, HomeError> {
         let path = self.token_file();
         let failed = |source| HomeError::Io { path: path.clone(), source };
@@ -177,7 +177,7 @@ impl Home {
         }
     }
 
-    /// Can a daemon listen here? Everything else works in a folder with any name.
+    /// Checks that a daemon can listen here. Everything else works with a path of any length.
     pub(crate) fn check_socket(&self) -> Result<(), HomeError> {
         if self.socket().as_os_str().len() > LONGEST_SOCKET {
             return Err(HomeError::TooLong(self.dir.clone()));
@@ -185,8 +185,8 @@ impl Home {
         Ok(())
     }
 
-    /// Tells this home's processes from those of another: the same for every way to write its
-    /// path.
+    /// Returns an id that tells this home's processes from those of another home. It is the same
+    /// for every way to write the home's path.
     pub(crate) fn id(&self) -> String {
         let path = fs::canonicalize(&self.dir).unwrap_or_else(|_| self.dir.clone());
         let mut id = format!("{:x}", Sha256::digest(path.as_os_str().as_encoded_bytes()));
@@ -211,7 +211,8 @@ fn make_folder(path: &Path) -> Result<(), HomeError> {
     }
 }
 
-/// 32 bytes nobody can guess: two random UUIDs hold 244 such bits, the hash spreads them.
+/// Returns 32 unguessable bytes in hexadecimal: two random UUIDs hold 244 random bits, and the hash
+/// spreads them.
 pub(crate) fn new_token() -> String {
     let mut hash = Sha256::new();
     hash.update(Uuid::new_v4());

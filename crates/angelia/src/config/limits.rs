@@ -1,4 +1,4 @@
-//! A profile's clocks and budgets, as the engine takes them.
+//! Converts a profile's clocks and budgets to the engine's types.
 
 use angelia_core::model::{Budgets, Clocks};
 

@@ -1,4 +1,5 @@
-//! defaults ← file ← environment ← flags, read into types; every problem at once.
+//! Loads the configuration: defaults ← file ← environment ← flags, read into types. All problems
+//! are reported at once.
 
 use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc};
 
@@ -20,22 +21,22 @@ use super::{
     },
 };
 
-/// The profile used when none is named.
+/// The profile that is used when none is named.
 pub(crate) const DEFAULT_PROFILE: &str = "default";
 
 /// A valid configuration.
 #[derive(Clone)]
 pub(crate) struct Config {
-    /// What was read, with every profile complete.
+    /// The typed settings, with every profile complete.
     pub(super) effective: ConfigFile,
-    /// Where it came from; a value that is missing here is a default.
+    /// The values as they were set, with their origins; a value that is missing here is a default.
     pub(super) tree: Node,
     pub(super) profiles: BTreeMap<Arc<str>, ProfileEntry>,
     default_profile: Arc<str>,
     warnings: Vec<Problem>,
 }
 
-/// A profile as each of the executors it may run on sees it, the preferred one first.
+/// A profile as it is on each executor that it may run on, the preferred one first.
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileEntry {
     pub(super) candidates: Vec<(ExecutorName, Profile)>,
@@ -43,8 +44,8 @@ pub(crate) struct ProfileEntry {
 }
 
 impl Config {
-    /// Reads the home's file, or the one named; a home without a file has the defaults. Flags
-    /// are `(key's path, value)`.
+    /// Loads the home's file, or the one named; a home without a file has the defaults. A flag is a
+    /// pair of the key's path and the value.
     pub(crate) fn load(
         environment: &Environment,
         home: &Home,
@@ -85,7 +86,8 @@ impl Config {
         }
     }
 
-    /// Lays every profile over what it inherits. The parts were valid, so the whole is.
+    /// Merges every profile with the defaults it inherits. The parts are valid, so the result is
+    /// too.
     fn complete(mut file: ConfigFile, mut tree: Node, warnings: Vec<Problem>) -> Self {
         let default_name = ProfileName(DEFAULT_PROFILE.into());
         file.profiles.entry(default_name).or_default();
@@ -112,7 +114,7 @@ impl Config {
         Self { effective: file, tree, profiles, default_profile, warnings }
     }
 
-    /// An executor with its own defaults, for those who name no profile.
+    /// Returns the entry of an executor with its own defaults, for callers that name no profile.
     pub(super) fn plain(&self, executor: &str, mode: Mode) -> Option<ProfileEntry> {
         let executor = ExecutorName::named(executor)?;
         let executors = self.tree.get("executors").cloned();
@@ -144,7 +146,7 @@ impl Config {
         &self.effective.mcp_servers
     }
 
-    /// The profile for those who name none.
+    /// The profile for callers that name none.
     pub(crate) fn default_profile(&self) -> &str {
         &self.default_profile
     }
@@ -153,7 +155,7 @@ impl Config {
         self.profiles.keys().map(|name| &**name)
     }
 
-    /// For lists: what each profile is, with `auto` where that is not decided yet.
+    /// Summarizes each profile for lists; the executor is `auto` until it is chosen.
     pub(crate) fn summaries(&self) -> Vec<ProfileSummary> {
         let bridge = self.effective.claude_code_bridge.as_ref();
         let bridge = bridge.map(|bridge| (BRIDGE, &bridge.profile));
@@ -168,8 +170,9 @@ impl Config {
         own.chain(bridge).map(summary).collect()
     }
 
-    /// Two processes of one version with the same hash run every profile alike. Where a daemon
-    /// listens and who else may call it is its own affair.
+    /// Returns the hash of everything that decides how profiles run: two processes of one version
+    /// with the same hash run every profile alike. `listen` and `http` are left out, because they
+    /// concern only the daemon.
     pub(crate) fn sha256(&self) -> String {
         let mut tree = self.tree.clone();
         tree.take("listen");
@@ -179,13 +182,13 @@ impl Config {
         format!("{:x}", hash.finalize())
     }
 
-    /// What is valid and still deserves a word.
+    /// Returns the warnings about a valid configuration.
     pub(crate) fn warnings(&self) -> &[Problem] {
         &self.warnings
     }
 }
 
-/// By its hash, which differs where anything differs, and shows nothing.
+/// Prints the hash, which differs whenever a setting differs and reveals none.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
@@ -195,7 +198,8 @@ impl fmt::Debug for Config {
     }
 }
 
-/// A profile on each executor it may run on; where there is only one, also its complete form.
+/// Returns a profile on each executor that it may run on; if there is only one, also its complete
+/// form.
 fn inherit(
     executors: &Node,
     own: Option<Node>,

@@ -1,20 +1,20 @@
-//! Configuration: from the environment, the home folder, `config.yaml` and flags to what the rest
-//! of the program is given.
+//! Configuration: builds the program's settings from the environment, the home folder,
+//! `config.yaml` and flags.
 //!
 //! - [`environment`]: the process's environment, read once.
 //! - [`home`]: Angelia's own folder.
-//! - [`load`]: the layers, from text to a valid [`Config`], by way of [`file`], [`yaml`],
-//!   [`node`] (a tree that knows where each value came from) and [`setting`] (how types are read
-//!   from it).
-//! - [`types`]: the keys, their types, defaults and descriptions; [`later`]: the keys that are
-//!   refused for now.
-//! - [`fallback`]: which profile takes over from which; [`delegates`]: which hands work to which;
-//!   [`commands`]: which have a command line.
-//! - [`edit`]: keys, written into the file its owner keeps.
-//! - [`hermes`]: the block and the variables that people bring from there.
-//! - [`plano`]: the variables of its bridge.
-//! - [`resolve`]: profile and call → launch specification, its clocks and budgets by [`limits`].
-//! - [`show`], [`template`], [`schema`](mod@schema): what `angelia config …` prints.
+//! - [`load`]: merges the layers into a valid [`Config`], by way of [`file`], [`yaml`], [`node`] (a
+//!   tree in which each value has its origin) and [`setting`] (reads types from the tree).
+//! - [`types`]: the keys, their types, defaults and descriptions; [`unsupported`]: the keys that
+//!   this version refuses.
+//! - [`fallback`], [`delegates`] and [`commands`]: checks of the fallback profiles, the delegation
+//!   targets and the command lines.
+//! - [`yaml_edit`]: adds and removes API keys in the owner's file.
+//! - [`hermes`]: the block and the variables of Hermes.
+//! - [`plano`]: the variables of Plano's bridge.
+//! - [`resolve`]: turns a profile and a call into a session specification, its clocks and budgets
+//!   by [`limits`].
+//! - [`show`], [`template`], [`schema`](mod@schema): the output of `angelia config …`.
 
 mod commands;
 mod delegates;

@@ -1,9 +1,9 @@
-//! A configuration before it has types: a tree in which every value knows where it came from.
-//! Layers are merged here, so that an error and `config show --origin` can name the line.
+//! A configuration before it has types: a tree in which every value has its origin. Layers are
+//! merged here, so that an error and `config show --origin` can name the line.
 
 use std::{fmt, sync::Arc};
 
-/// Where a value was said.
+/// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -43,7 +43,7 @@ pub(crate) struct Scalar {
     pub(crate) text: String,
 }
 
-/// Without the text, which may be a secret: nobody knows yet.
+/// Leaves the text out: it may be a secret, and this type cannot tell.
 impl fmt::Debug for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kind.fmt(f)
@@ -56,19 +56,20 @@ pub(crate) enum ScalarKind {
     Bool,
     Number,
     Text,
-    /// From a variable or a flag, which have no types: read as whatever the key wants.
+    /// From a variable or a flag, which have no types: parsed as whatever the key expects.
     Loose,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    /// Where the key itself stands.
+    /// The origin of the key itself.
     pub(crate) origin: Origin,
     pub(crate) node: Node,
 }
 
-/// A server's definition is one thing: half of one and half of another would start neither.
+/// The map whose entries are replaced instead of merged: a server's definition is a unit, and half
+/// of one merged with half of another would start neither.
 const REPLACED_WHOLE: &str = "mcp_servers";
 
 impl Node {
@@ -85,7 +86,7 @@ impl Node {
         matches!(&self.value, Value::Scalar(scalar) if scalar.kind == ScalarKind::Null)
     }
 
-    /// The entries of a map; none for anything else.
+    /// Returns the entries of a map; none for anything else.
     pub(crate) fn entries(&self) -> &[Entry] {
         match &self.value {
             Value::Map(entries) => entries,
@@ -110,7 +111,7 @@ impl Node {
         Some(entries.remove(at))
     }
 
-    /// The node for a path of keys, as far as it was said.
+    /// Returns the node at a path of keys, if it was set.
     pub(crate) fn at<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
         path.into_iter().try_fold(self, |node, key| match &node.value {
             Value::List(items) => items.get(key.parse::<usize>().ok()?),
@@ -118,7 +119,7 @@ impl Node {
         })
     }
 
-    /// Says a value at a path of keys, above whatever is there.
+    /// Sets the value at a path of keys, overriding an existing one.
     pub(crate) fn set(&mut self, path: &[&str], node: Self) {
         let origin = node.origin.clone();
         let layer = path.iter().rev().fold(node, |inner, key| Self {
@@ -132,7 +133,7 @@ impl Node {
         self.overlay(layer);
     }
 
-    /// Hands out everything that was said, but not where, unambiguously.
+    /// Passes an unambiguous encoding of the values, without their origins, to `out`.
     pub(crate) fn write_to(&self, out: &mut impl FnMut(&[u8])) {
         match &self.value {
             Value::Scalar(Scalar { kind, text }) => {
@@ -158,8 +159,8 @@ impl Node {
         }
     }
 
-    /// Lays another tree over this one: maps are merged key by key, everything else is replaced.
-    /// A null says nothing about a map.
+    /// Merges another tree on top of this one: maps are merged key by key, everything else is
+    /// replaced. A null on top of a map changes nothing.
     pub(crate) fn overlay(&mut self, top: Self) {
         self.merge(top, false);
     }
@@ -186,7 +187,7 @@ impl Node {
     }
 }
 
-/// Text with its length before it, so that no two sequences look the same.
+/// Writes text with its length before it, so that no two sequences have the same encoding.
 fn framed(text: &str, out: &mut impl FnMut(&[u8])) {
     out(&(text.len() as u64).to_le_bytes());
     out(text.as_bytes());

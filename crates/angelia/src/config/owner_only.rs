@@ -1,4 +1,4 @@
-//! Files and folders that only their owner can use. What differs by system is here.
+//! Files and folders that only their owner can use. The code that differs by system is here.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -13,7 +13,7 @@ const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 
-/// With the folders above it, where they are missing.
+/// Creates a folder, and the missing folders above it.
 pub(super) fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(path)
 }
@@ -33,12 +33,13 @@ fn narrow(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// Creates a file with its content at once. When two processes try, the first wins and both go
-/// on with its content: a link is made or it is not, and no reader ever sees half a file.
+/// Creates a file with its content atomically. When two processes try at once, the first wins and
+/// both go on with its content: a hard link either is made or is not, and no reader ever sees half
+/// a file.
 pub(super) fn create_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let draft = path.with_extension(Uuid::new_v4().simple().to_string());
     let written = write_synced(&draft, content).and_then(|()| fs::hard_link(&draft, path));
-    // The draft may not even exist when writing it failed.
+    // Writing the draft may have failed before the draft existed.
     let _left_behind = fs::remove_file(&draft);
     match written {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -1,5 +1,5 @@
-//! For people who come from Plano's Claude bridge: its six `CLAUDE_CLI_*` variables. As there, a
-//! value that cannot be read is passed over.
+//! For people who come from Plano's Claude bridge: its six `CLAUDE_CLI_*` variables. Like Plano, we
+//! ignore a value that cannot be read.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use super::{
     node::{Node, Origin},
 };
 
-/// Variable, the key it sets, and what becomes of its value.
+/// The variable, the key it sets, and the function that converts its value.
 const VARIABLES: [(&str, &[&str], Reader); 6] = [
     ("CLAUDE_CLI_LISTEN_ADDR", &["listen"], address),
     ("CLAUDE_CLI_BIN", &["executors", "claude", "binary"], program),
@@ -40,7 +40,8 @@ fn program(text: &str) -> Option<String> {
     (named || text.starts_with('/') || text.starts_with("~/")).then(|| text.to_owned())
 }
 
-/// The program's own words. Bypassing is never what we do: it becomes the answer yes, by us.
+/// Converts Claude Code's own permission modes. We never use its bypass flag: `bypassPermissions`
+/// becomes `unattended`, where Angelia approves every request.
 fn permissions(text: &str) -> Option<String> {
     let word = match text {
         "default" | "plan" | "dontAsk" => "ask",
@@ -51,7 +52,7 @@ fn permissions(text: &str) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// There, 0 is for ever.
+/// In Plano, 0 means forever.
 fn life(text: &str) -> Option<String> {
     match text.parse::<u32>().ok()? {
         0 => Some("3650d".to_owned()),

@@ -1,5 +1,4 @@
-//! What is wrong with a configuration, said so that its owner can put it right: where, what, and
-//! what to do.
+//! Configuration problems, reported so that the owner can fix them: where, what, and what to do.
 
 use std::fmt;
 
@@ -18,12 +17,12 @@ impl Problem {
         Self { origin: origin.clone(), path: path.to_owned(), what: what.into() }
     }
 
-    /// About a line or a file rather than a key.
+    /// A problem with a line or a variable rather than with a key.
     pub(crate) fn whole(origin: Origin, what: impl Into<String>) -> Self {
         Self { origin, path: String::new(), what: what.into() }
     }
 
-    /// The line in the file; what comes from elsewhere goes last.
+    /// Returns the line in the file, for sorting; a problem from elsewhere goes last.
     pub(crate) const fn line(&self) -> u64 {
         match &self.origin {
             Origin::File { line, .. } => *line,
@@ -31,7 +30,7 @@ impl Problem {
         }
     }
 
-    /// About a file as a whole.
+    /// A problem with a file as a whole.
     pub(crate) fn file(name: &str, what: impl Into<String>) -> Self {
         Self { origin: Origin::Default, path: name.to_owned(), what: what.into() }
     }
@@ -54,7 +53,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong, at once.
+/// All problems of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the configuration is not valid:\n{}\ncorrect it, then try `angelia config check`", lines(.0))]
 pub(crate) struct ConfigErrors(pub(crate) Vec<Problem>);
@@ -86,7 +85,7 @@ fn describe(node: &Node) -> String {
     }
 }
 
-/// The known name that is most like a mistyped one, if any is like it at all.
+/// Returns the known name that is most similar to a mistyped one, if any is similar enough.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.6;
     known

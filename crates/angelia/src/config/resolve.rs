@@ -1,6 +1,6 @@
-//! A profile and a call → the launch specification. Reads the system prompt's file and makes the
-//! working folder of model mode; decides nothing that needs a probe: `auto` becomes one
-//! specification per candidate, and the caller takes the first whose executor is ready.
+//! Resolves a profile and a call into session specifications. Reads the system prompt's file and
+//! creates the working folder of model mode, but runs no probe: `auto` becomes one specification
+//! per candidate, and the caller takes the first whose executor is ready.
 
 use std::{
     collections::BTreeMap,
@@ -23,14 +23,14 @@ use super::{
     types::{ExecutorName, Mode, Profile, Trust},
 };
 
-/// Who asks for an agent, and from where.
+/// The context of a request for an agent: the environment, the home and the directories.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) home: &'a Home,
     /// A directory that was asked for by name; wins over the profile's.
     pub(crate) named_cwd: Option<&'a Path>,
-    /// Where the caller is, if it is anywhere: only `run` is.
+    /// The caller's working directory, if it has one: only `run` does.
     pub(crate) caller_cwd: Option<&'a Path>,
     pub(crate) at_terminal: bool,
 }
@@ -62,8 +62,8 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl Config {
-    /// The specifications a profile may run with, the preferred one first. For a profile that
-    /// names its executor there is one; the last of `auto` needs nothing installed.
+    /// Returns the specifications that a profile may run with, the preferred one first. A profile
+    /// that names its executor has one; the last of `auto` needs nothing installed.
     pub(crate) fn resolve(
         &self,
         profile: Option<&str>,
@@ -79,7 +79,7 @@ impl Config {
         entry.candidates.iter().map(on).collect()
     }
 
-    /// The specification of an executor in a mode, by its own defaults.
+    /// Returns the specification of an executor in a mode, with the executor's own defaults.
     pub(crate) fn resolve_plain(
         &self,
         target: &Target,
@@ -136,7 +136,7 @@ impl Config {
         spec.clocks = limits::clocks(profile);
         spec.budgets = limits::budgets(profile);
         if is_model {
-            // A server is a tool, and in model mode only the caller has tools.
+            // An MCP server provides tools, and in model mode only the caller has tools.
             spec.tools = ToolSet::None;
         } else {
             spec.tools = profile.tools.0.clone();
@@ -174,8 +174,8 @@ impl Subject<'_> {
             .or(own)
             .or_else(|| self.call.caller_cwd.map(Path::to_path_buf))
             .ok_or_else(|| ResolveError::NoDirectory(self.name.clone()))?;
-        // Its absolute form, because agents name conversations after it; reading it proves that
-        // it is a directory we may enter.
+        // Agents name conversations after the directory, so its canonical form is used. Reading the
+        // directory proves that we may enter it.
         let usable = fs::read_dir(&path).and_then(|_| fs::canonicalize(&path));
         usable.map_err(|source| ResolveError::BadDirectory { path, source })
     }

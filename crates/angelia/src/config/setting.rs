@@ -1,7 +1,7 @@
-//! How typed settings are read from the tree: every problem is collected, and a value that could
-//! not be read falls back to its default so that the reading goes on. [`settings!`] declares a
-//! block once: its keys, types, defaults and their descriptions, from which come the reader, the
-//! schema, the reference and the file that `config init` writes.
+//! Reads typed settings from the tree. All problems are collected: a value that cannot be read
+//! falls back to its default, so that reading goes on. [`settings!`] declares a block once (its
+//! keys, types, defaults and descriptions), and generates the reader, the schema, the reference and
+//! the file that `config init` writes.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::{
 
 /// One value of the configuration.
 pub(crate) trait Setting: Sized {
-    /// In words, for errors and for the reference.
+    /// Describes the expected value, for errors and for the reference.
     fn expects() -> String;
 
-    /// `None` after a problem has been pushed.
+    /// Reads the value; returns `None` after pushing a problem.
     fn read(place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self>;
 }
 
@@ -26,11 +26,11 @@ pub(crate) trait Block: Setting + Default {
 
     fn fields() -> Vec<Field>;
 
-    /// Reads the block with other defaults than its own.
+    /// Reads the block with the given defaults instead of its own.
     fn read_over(default: Self, place: &Place<'_>, problems: &mut Vec<Problem>) -> Option<Self>;
 }
 
-/// A key as the reference describes it.
+/// A key of a block, as the reference describes it.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) key: &'static str,
@@ -38,13 +38,13 @@ pub(crate) struct Field {
     pub(crate) expects: String,
 }
 
-/// A value on its way to a type.
+/// A node of the tree with its path, while it is read into a type.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) node: &'a Node,
-    /// For people: `profiles.default.model`.
+    /// The path for messages: `profiles.default.model`.
     pub(crate) path: String,
-    /// For tables: `profiles.*.model`.
+    /// The path for lookup tables: `profiles.*.model`.
     pub(crate) shape: String,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A value's text, also that of a number; never of a null.
+    /// Returns a value's text, also of a number; `None` for a null.
     pub(crate) fn text(&self) -> Option<&'a str> {
         self.scalar()
             .filter(|scalar| scalar.kind != ScalarKind::Null)
@@ -83,7 +83,7 @@ impl<'a> Place<'a> {
         Problem::new(&self.node.origin, &self.path, what)
     }
 
-    /// Reads the value through its text, for types that have a textual form.
+    /// Parses the value from its text, for types that have a textual form.
     pub(crate) fn parse<T>(
         &self,
         problems: &mut Vec<Problem>,
@@ -102,7 +102,7 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// The entries of a block while its keys are read.
+/// Reads the keys of a block, then reports the unknown ones.
 #[derive(Debug)]
 pub(crate) struct Section<'a, 'p> {
     place: &'a Place<'a>,
@@ -110,7 +110,7 @@ pub(crate) struct Section<'a, 'p> {
 }
 
 impl<'a, 'p> Section<'a, 'p> {
-    /// A null is an empty block: all its keys may be commented out.
+    /// A null counts as an empty block, because all its keys may be commented out.
     pub(crate) fn open(place: &'a Place<'a>, problems: &'p mut Vec<Problem>) -> Option<Self> {
         if !matches!(place.node.value, Value::Map(_)) && !place.node.is_null() {
             problems.push(place.mismatch("a mapping"));
@@ -137,7 +137,7 @@ impl<'a, 'p> Section<'a, 'p> {
     }
 }
 
-/// What to say about a key that is not in a block.
+/// Returns the problem for a key that the block does not have.
 pub(crate) fn unknown_key(entry: &Entry, block: &Place<'_>, known: &[&str]) -> Problem {
     let path = join(&block.path, &entry.key);
     let shape = join(&block.shape, &entry.key);
@@ -151,7 +151,7 @@ pub(crate) fn unknown_key(entry: &Entry, block: &Place<'_>, known: &[&str]) -> P
     Problem::new(&entry.origin, &path, what)
 }
 
-/// Declares a block of settings: `key: Type = default`, each with the sentence that describes it.
+/// Declares a block of settings: `key: Type = default`, each with a sentence that describes it.
 macro_rules! settings {
     (
         $(#[doc = $about:literal])+
@@ -289,8 +289,8 @@ impl<T: Setting> Setting for Vec<T> {
     }
 }
 
-/// The items of a list in a variable: commas separate them, except within parentheses, where
-/// they belong to a tool pattern.
+/// Splits a list in a variable: commas separate the items, except within parentheses, where they
+/// belong to a tool pattern.
 fn split_list(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     text.split(move |c| {
@@ -305,7 +305,7 @@ fn split_list(text: &str) -> impl Iterator<Item = &str> {
     .filter(|item| !item.is_empty())
 }
 
-/// A key of a map whose names its owner chooses.
+/// A key of a map whose names the owner chooses.
 pub(crate) trait Name: Ord + Sized {
     fn expects() -> &'static str;
     fn parse(text: &str) -> Option<Self>;

@@ -1,4 +1,4 @@
-//! What `config show` and `config check` print.
+//! The output of `config show` and `config check`.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -12,21 +12,21 @@ use super::{
 };
 
 impl Config {
-    /// The configuration in force, as a file that says the same.
+    /// Returns the effective configuration as a file with the same meaning.
     pub(crate) fn show(&self) -> String {
         let mut text = String::new();
         nested(&self.shown(), 0, &mut text);
         text
     }
 
-    /// Every value on a line of its own, with where it was said.
+    /// Returns each value on a line of its own, with its origin.
     pub(crate) fn show_origin(&self) -> String {
         let mut text = String::new();
         self.flat(&self.shown(), &mut Vec::new(), &mut text);
         text
     }
 
-    /// The verdict on a configuration that is valid.
+    /// Returns the report on a valid configuration.
     pub(crate) fn check(&self) -> String {
         let names: Vec<&str> = self.profile_names().collect();
         let mut text = format!(
@@ -63,7 +63,7 @@ impl Config {
     }
 }
 
-/// A typed block as a tree, its keys in the order of their declaration.
+/// Converts a typed block to a tree, its keys in the order of their declaration.
 pub(super) fn tree_of(block: &impl Serialize) -> Node {
     let text = serde_saphyr::to_string(block).unwrap_or_default();
     let name = Arc::from("settings");
@@ -83,7 +83,7 @@ fn nested(node: &Node, depth: usize, text: &mut String) {
     }
 }
 
-/// A value on one line.
+/// Formats a value on one line.
 pub(super) fn flow(node: &Node) -> String {
     match &node.value {
         Value::Scalar(Scalar { kind, text }) => match kind {
@@ -103,7 +103,7 @@ pub(super) fn flow(node: &Node) -> String {
     }
 }
 
-/// Text as YAML, quoted where it could be taken for anything else.
+/// Formats text as YAML, quoted where it could be read as another type.
 fn plain(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "_-./~".contains(c);
     let is_word = text.starts_with(|c: char| c.is_ascii_alphanumeric() || "_/~".contains(c))
@@ -116,6 +116,6 @@ fn plain(text: &str) -> String {
     if is_word && !is_other {
         return text.to_owned();
     }
-    // JSON's strings are YAML's.
+    // A JSON string is also a YAML string.
     serde_json::Value::from(text).to_string()
 }

@@ -1,5 +1,5 @@
 //! The file that `config init` writes: every key with its default and its description, commented
-//! out, so that a default that changes with a later version still reaches its reader.
+//! out, so that a default that changes in a later version still takes effect.
 
 use super::{
     hermes::BRIDGE,
@@ -23,7 +23,7 @@ pub(crate) fn initial_file() -> String {
     let defaults = tree_of(&ConfigFile::default());
     for field in ConfigFile::fields() {
         match field.key {
-            // Whoever needs it has it already.
+            // Only people who come from Hermes need this block, and they already have it.
             BRIDGE => {}
             "profiles" => {
                 text.push('\n');
@@ -69,7 +69,7 @@ pub(crate) fn initial_file() -> String {
 
 fn commented_out(fields: &[Field], defaults: &Node, depth: usize, text: &mut String) {
     for Field { key, about, expects } in fields {
-        // The other kinds show in the default.
+        // For other types the default already shows the kind of value.
         let is_choice = expects.contains(" | ");
         let choice = if is_choice { format!(" ({expects})") } else { String::new() };
         comment(&format!("{about}{choice}"), depth, text);

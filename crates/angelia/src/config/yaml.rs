@@ -1,4 +1,4 @@
-//! YAML text → [`Node`] tree. The only place that knows the YAML parser.
+//! Parses YAML text into a tree of nodes. The only file that knows the YAML parser.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::{
     problem::Problem,
 };
 
-/// Far above any honest file, far below what could hurt.
+/// Far above any real file, far below what could exhaust memory.
 const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 20_000;
 
 /// Parses one document; an empty one is an empty map.
 pub(crate) fn parse(text: &str, file: &Arc<str>) -> Result<Node, Problem> {
     let options = serde_saphyr::options! {
-        // `on` and `off` are words of ours, not booleans.
+        // `on` and `off` are words of our settings, not booleans.
         strict_booleans: true,
         emit_comments: false,
         with_snippet: false,
@@ -77,7 +77,7 @@ impl Source<'_> {
     fn entry(&self, key: Spanned<String>, value: Spanned<Raw>) -> Entry {
         let origin = self.origin(key.referenced);
         let mut node = self.node(value);
-        // A reader looks for the key, also where its value begins on the next line.
+        // The key's line is what a reader looks for, even if its value begins on the next line.
         node.origin = origin.clone();
         Entry { key: key.value, origin, node }
     }
@@ -126,7 +126,8 @@ impl Source<'_> {
     }
 }
 
-/// What the parser tells us about a value; the text of numbers is taken from the source.
+/// A value as the parser reports it. The text of booleans and numbers is taken from the source, so
+/// that it stays as written.
 enum Raw {
     Null,
     Bool,

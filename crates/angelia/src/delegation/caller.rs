@@ -1,5 +1,5 @@
-//! An agent that hands work on: how deep it stands, and what is left of what it may use. All of it
-//! is what the record says of its session.
+//! The session of an agent that delegates: its depth in the chain of delegations, and what is left
+//! of its budgets. All of it is read from the store.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use tokio::time::Instant;
 /// How many events of the calling turn are read at once.
 const PAGE: usize = 256;
 
-/// An agent that hands work on, and what is left of what it may use.
+/// The session of an agent that delegates, and what is left of its budgets.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) session: SessionRecord,
-    /// Somebody is there who answers what its turn asks.
+    /// A person can answer the approvals of its turn.
     pub(crate) can_ask: bool,
     pub(crate) depth: usize,
     pub(crate) cost_usd: Option<f64>,
@@ -29,7 +29,7 @@ impl Caller {
     pub(crate) async fn look_up(store: &dyn Store, id: SessionId) -> Result<Self, Refused> {
         let session = store.session(id).await?;
         let session =
-            session.ok_or_else(|| Refused::new("the session that asks has been deleted"))?;
+            session.ok_or_else(|| Refused::new("the calling session has been deleted"))?;
         let depth = lineage::depth(store, id).await?;
         let turn = lineage::current_turn(store, id).await?;
         let can_ask = turn.as_ref().is_some_and(|turn| turn.options.can_ask);
@@ -41,7 +41,7 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Until when the calling turn may last, with everything it may go on by itself.
+    /// Returns the deadline of the calling turn, with all its automatic resumes.
     fn time_left(&self, turn: &TurnRecord) -> Result<Option<Instant>, Refused> {
         let budgets = &self.session.spec.budgets;
         let Some(time) = budgets.time else {
@@ -56,7 +56,8 @@ impl Caller {
         }
     }
 
-    /// What the calling turn may still cost: less what it has cost, and what it has handed on.
+    /// Returns what the calling turn may still cost: its limit less its own cost and the cost of
+    /// the turns it has delegated.
     async fn money_left(
         &self,
         store: &dyn Store,
@@ -71,14 +72,14 @@ impl Caller {
         let handed_on = store.spent(&name, turn.created_at).await?;
         let left = limit - own - handed_on;
         if left <= 0.0 {
-            let what = "what the calling turn may cost (max_cost_usd) is used up";
+            let what = "the cost limit of the calling turn (max_cost_usd) is used up";
             return Err(Refused::new(what));
         }
         Ok(Some(left))
     }
 }
 
-/// What a turn has used so far.
+/// Returns the usage of a turn so far, which is that of its last usage event.
 async fn usage(store: &dyn Store, turn: TurnId) -> Result<Usage, Refused> {
     let mut used = Usage::default();
     let mut after = 0;

@@ -1,4 +1,4 @@
-//! Tests of who asks, by the record.
+//! Tests of the delegating session, with a store in memory.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::*;
 
-/// A record with running turns in it.
+/// A store with running turns in it.
 #[derive(Default)]
 struct Book {
     store: MemoryStore,
@@ -24,7 +24,7 @@ struct Begun {
 }
 
 impl Book {
-    /// A session whose turn runs, since a while.
+    /// Creates a session with a turn that has been running for `since`.
     async fn running(&self, spec: SessionSpec, options: TurnOptions, since: Duration) -> Begun {
         let now = Timestamp::now();
         let session = SessionId::from_uuid(Uuid::now_v7());

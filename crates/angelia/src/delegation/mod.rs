@@ -1,8 +1,9 @@
-//! Handing work from one profile to another.
+//! Delegation: an agent hands work to another profile.
 //!
-//! - [`Reach`]: what a profile may do, and whether that is more than another may.
-//! - [`Offer`]: our own MCP server, given to the agents that have a use for it.
-//! - [`Starter`]: who asks, as the process's mark tells it; [`Caller`]: what it may still use.
+//! - [`Privileges`]: what a profile may do, and whether that is more than another profile may do.
+//! - [`OwnMcpServer`]: our own MCP server, added to the agents that can use it.
+//! - [`ProcessOrigin`]: which agent started this process; [`DelegatingSession`]: the session that
+//!   delegates, and what is left of its budgets.
 
 mod caller;
 mod offer;

@@ -1,5 +1,5 @@
-//! Our own MCP server, given to agents that may hand work on or are reached by the bus. What is
-//! given depends on the profile alone: it is part of what makes two launches alike.
+//! Our own MCP server, added to agents that may delegate or that are reached over the bus. The
+//! added server depends on the profile alone, because it is part of the launch fingerprint.
 
 use std::{
     collections::BTreeMap,
@@ -16,13 +16,13 @@ use serde_json::{json, value::to_raw_value};
 
 use crate::{assemble::App, profiles::ConfiguredProfiles};
 
-/// Variables of ours by which the server finds the bus as we do.
+/// Variables of our environment that the server needs to find the same bus.
 const PASSED: [&str; 2] = ["HERMES_BUS_ROOT", "HERMES_HOME"];
 
-/// Tells the server what it is called on the bus.
+/// Tells the server its endpoint name on the bus.
 const ENDPOINT: &str = "HERMES_BUS_ENDPOINT";
 
-/// How our server is started.
+/// The command and the environment that our own MCP server is started with.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     program: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// `None`: we cannot say where our own program is.
+    /// Returns `None` if the path of our own program or of the home is not known.
     pub(crate) fn new(app: &App) -> Option<Self> {
         let mut variables = BTreeMap::new();
         let home = app.home.dir().to_str()?.to_owned();
@@ -48,7 +48,8 @@ impl Offer {
         })
     }
 
-    /// Only what was given: a server that the owner has set up under the same name stays.
+    /// Removes the server that [`Self::add_to`] has added. A server that the owner has configured
+    /// under the same name stays.
     fn take_back(spec: &mut SessionSpec) {
         let own = |pattern: &ToolPattern| pattern.to_string() == OWN_TOOLS;
         if spec.permissions.allowed.iter().any(own) {
@@ -57,7 +58,7 @@ impl Offer {
         }
     }
 
-    /// Gives the server to an agent. One of that name that the owner has set up stays.
+    /// Adds the server to an agent, unless the owner has configured one under the same name.
     pub(crate) fn give(&self, spec: &mut SessionSpec, endpoint: Option<&EndpointName>) {
         if spec.mode == Mode::Model || spec.mcp_servers.contains_key(SERVER) {
             return;
@@ -77,18 +78,18 @@ impl Offer {
             return;
         };
         spec.mcp_servers.insert(SERVER.into(), server.into());
-        // Its tools only look, or do what this agent may do itself: they need no asking.
+        // Its tools only read, or do what this agent may do itself, so they need no approval.
         if let Ok(own) = OWN_TOOLS.parse() {
             spec.permissions.allowed.push(own);
         }
     }
 }
 
-/// Profiles for messages of the bus: their agents can answer on it.
+/// The profiles for messages of the bus: their agents get our MCP server, to answer on the bus.
 pub(crate) struct OnBus {
     profiles: Arc<ConfiguredProfiles>,
     offer: Option<Offer>,
-    /// What we are called there, once we are.
+    /// Our endpoint name on the bus, once we are attached.
     endpoint: Arc<Mutex<Option<EndpointName>>>,
 }
 
@@ -97,7 +98,7 @@ impl OnBus {
         Self { profiles, offer: Offer::new(app), endpoint: Arc::default() }
     }
 
-    /// Where to say what we are called.
+    /// Returns the shared name, for the task that attaches to the bus.
     pub(crate) fn endpoint(&self) -> Arc<Mutex<Option<EndpointName>>> {
         Arc::clone(&self.endpoint)
     }
@@ -110,7 +111,7 @@ impl Profiles for OnBus {
             let endpoint = self.endpoint.lock();
             let endpoint = endpoint.unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(offer) = &self.offer {
-                // Anew, with the name.
+                // Added again, because the inner profiles added the server without the name.
                 Offer::take_back(&mut spec);
                 offer.give(&mut spec, endpoint.as_ref());
             }

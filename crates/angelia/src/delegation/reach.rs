@@ -1,20 +1,20 @@
-//! What a profile may do, as far as it can be compared: nothing is handed to a profile that may do
-//! more than the one who hands it on. Where that is not plain to see, it counts as more.
+//! Compares what two profiles may do: work is never delegated to a profile that may do more than
+//! the one that delegates. Where the comparison is not clear, it counts as more.
 
 use std::path::{Path, PathBuf};
 
 use angelia_core::model::{Mode, PermissionLevel, Permissions, SessionSpec, ToolPattern, ToolSet};
 use angelia_frontends::mcp::OWN_TOOLS;
 
-/// What may be done, and where.
+/// What the agents of a profile may do, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {
     pub(crate) mode: Mode,
     pub(crate) permissions: Permissions,
     pub(crate) tools: ToolSet,
-    /// What the project in the folder says is honoured.
+    /// Settings of the project in the folder are honoured.
     pub(crate) trust: bool,
-    /// `None`: wherever it is called from.
+    /// `None`: the folder that it is called from.
     pub(crate) cwd: Option<PathBuf>,
 }
 
@@ -29,10 +29,10 @@ impl Reach {
         }
     }
 
-    /// In what this exceeds the other, in words; `None`: in nothing.
+    /// Describes for people in what this exceeds the other, or returns `None` if it does not.
     pub(crate) fn beyond(&self, other: &Self) -> Option<String> {
         if self.mode == Mode::Model {
-            // Nothing on this machine can be read or changed.
+            // Model mode can neither read nor change anything on this machine.
             return None;
         }
         if other.mode == Mode::Model {
@@ -41,7 +41,7 @@ impl Reach {
         let (ours, theirs) = (&self.permissions, &other.permissions);
         if rank(ours.level) > rank(theirs.level) {
             return Some(format!(
-                "its permissions are `{}` and not only `{}`",
+                "its permissions are `{}`, more than `{}`",
                 ours.level.as_str(),
                 theirs.level.as_str()
             ));
@@ -53,7 +53,7 @@ impl Reach {
             return Some(format!("its disallowed_tools lack `{pattern}`"));
         }
         if more_tools(&self.tools, &other.tools) {
-            return Some("it has further tools (`tools`)".to_owned());
+            return Some("it has more tools (`tools`)".to_owned());
         }
         if self.trust && !other.trust {
             return Some("it trusts the project in its folder (`trust`)".to_owned());
@@ -73,7 +73,7 @@ const fn rank(level: PermissionLevel) -> u8 {
     }
 }
 
-/// Something that needs no asking here and does there.
+/// Returns a pattern that needs no approval with `ours` and does with `theirs`.
 fn more_allowed<'a>(ours: &'a Permissions, theirs: &Permissions) -> Option<&'a ToolPattern> {
     if theirs.level == PermissionLevel::Unattended {
         return None;
@@ -84,7 +84,7 @@ fn more_allowed<'a>(ours: &'a Permissions, theirs: &Permissions) -> Option<&'a T
     })
 }
 
-/// Something that is refused there and not here.
+/// Returns a pattern that `theirs` refuses and `ours` does not.
 fn less_refused<'a>(ours: &Permissions, theirs: &'a Permissions) -> Option<&'a ToolPattern> {
     theirs
         .disallowed
@@ -105,5 +105,5 @@ fn more_tools(ours: &ToolSet, theirs: &ToolSet) -> bool {
 }
 
 fn elsewhere(path: &Path) -> String {
-    format!("it works in {}, outside of yours (`cwd`)", path.display())
+    format!("it works in {}, outside of your folder (`cwd`)", path.display())
 }

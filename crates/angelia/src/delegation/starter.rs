@@ -1,5 +1,6 @@
-//! Who asks. An agent's process carries its mark, and so does whatever it starts; which session it
-//! works for is written beside the mark. Without a mark anywhere above us, it is the owner.
+//! Finds out who started this process. An agent's process carries a mark in its environment, and so
+//! do the processes that it starts; a binding file tells which session the mark belongs to. Without
+//! a mark on this process or its ancestors, the owner started it.
 
 use angelia_core::model::SessionId;
 use angelia_executors::process::{Mark, bound, mark};
@@ -7,17 +8,18 @@ use angelia_frontends::{mcp::Refused, socket::own_mark};
 
 use crate::assemble::App;
 
-/// Who started this process.
+/// The owner or the agent that started this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Starter {
     Owner,
     Agent(Mark),
-    /// An agent, and we cannot tell which: it may do nothing in anybody's name.
+    /// An agent that cannot be identified: it may not act for any session.
     Unclear,
 }
 
 impl Starter {
-    /// An agent that takes the mark from the environment still has ancestors that carry it.
+    /// Reads the mark of this process or of its ancestors: an agent may remove the mark from the
+    /// environment of a process it starts, but its own process still carries it.
     pub(crate) fn find(app: &App) -> Self {
         let own = app.environment.non_empty(mark::VARIABLE);
         let own = own.map(|mark| mark.to_string_lossy().into_owned());
@@ -31,11 +33,11 @@ impl Starter {
         }
     }
 
-    /// The session that the agent works for now.
+    /// Returns the session that the agent works for now, or `None` for the owner.
     pub(crate) fn session(&self, app: &App) -> Result<Option<SessionId>, Refused> {
         let unclear = || {
-            Refused::new("it cannot be told which session asks")
-                .with_hint("an agent's process asks only while its session uses it")
+            Refused::new("cannot tell which session is asking")
+                .with_hint("an agent's process can ask only while a session uses it")
         };
         match self {
             Self::Owner => Ok(None),

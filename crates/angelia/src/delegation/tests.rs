@@ -1,4 +1,4 @@
-//! Tests of what counts as more.
+//! Tests of the comparison of two profiles.
 
 use angelia_core::model::{Mode, PermissionLevel, Permissions, SessionSpec, ToolSet};
 
@@ -38,7 +38,7 @@ fn levels_are_compared() {
 #[test]
 fn rules_are_compared() {
     type Rules = &'static [&'static str];
-    // Target's allowed and disallowed, caller's, and what is more.
+    // The target's allowed and disallowed tools, the caller's, and whether the target may do more.
     let cases: &[(Rules, Rules, Rules, Rules, bool)] = &[
         (&["Read"], &[], &["Read"], &[], false),
         (&["Read"], &[], &[], &[], true),
@@ -55,7 +55,7 @@ fn rules_are_compared() {
         caller.permissions = permissions(callers, refused);
         assert_eq!(beyond(&target, &caller).is_some(), *more, "{allowed:?}");
     }
-    // Who is never asked about anything has nothing that others could be spared.
+    // An unattended caller needs no approvals, so no allowed tool of the target is more.
     let mut target = spec(PermissionLevel::Unattended);
     target.permissions.allowed = permissions(&["Bash"], &[]).allowed;
     assert_eq!(beyond(&target, &spec(PermissionLevel::Unattended)), None);
@@ -76,7 +76,7 @@ fn places_trust_tools_and_modes_are_compared() {
     assert!(changed(&|it| it.trust = true).is_some());
     assert!(changed(&|it| it.tools = ToolSet::All).is_some());
     assert_eq!(changed(&|it| it.tools = ToolSet::None), None);
-    // What nothing can reach is never more.
+    // A profile in model mode is never more.
     let model = |it: &mut SessionSpec| {
         it.mode = Mode::Model;
         it.cwd = "/elsewhere".into();

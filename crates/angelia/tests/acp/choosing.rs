@@ -1,4 +1,4 @@
-//! Modes and models.
+//! Choosing modes and models.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn a_mode_is_how_much_may_be_done_unasked() {
     assert!(editor.words("agent_message_chunk").contains("You allowed"));
     let odd = editor.call("session/set_mode", mode("bypass")).unwrap_err();
     assert_eq!(odd["code"], -32602);
-    // Back again: the person is asked.
+    // Back in the first mode, the user is asked again.
     let option = json!({"sessionId": session, "configId": "mode", "value": "ask"});
     let options = editor.call("session/set_config_option", option).unwrap();
     assert_eq!(current(&options, "mode"), "ask");
@@ -33,7 +33,7 @@ fn a_mode_is_how_much_may_be_done_unasked() {
     assert!(editor.words("agent_message_chunk").contains("You refused"));
 }
 
-/// Also while a turn runs.
+/// A mode can also be chosen while a turn runs.
 #[test]
 fn a_mode_counts_at_once() {
     let machine = Machine::new();

@@ -1,4 +1,4 @@
-//! An editor by hand: it starts the agent, says lines, and reads lines, each of which must be right.
+//! A scripted editor: starts the agent, writes lines, and reads lines, each of which must be valid.
 
 use std::{
     collections::HashMap,
@@ -20,20 +20,20 @@ pub(crate) struct Editor {
     pub(crate) stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<Value>,
     gate: Gate,
-    /// Methods by the ids of their requests.
+    /// The methods of our requests, by request id.
     asked: HashMap<i64, &'static str>,
-    /// Answers that nobody has asked about yet.
+    /// Answers that the test has not read yet.
     answers: HashMap<i64, Value>,
-    /// Everything that was said, except for answers to us.
+    /// Every message of the agent except the answers to our requests.
     pub(crate) heard: Vec<Value>,
-    /// Which kind of option is chosen when the agent asks.
+    /// The kind of option that is chosen for a permission request.
     pub(crate) chooses: &'static str,
 }
 
-/// Whether the editor reads.
+/// Whether the editor reads the agent's output.
 type Gate = Arc<(Mutex<bool>, Condvar)>;
 
-/// While this is kept, nothing is read.
+/// While this guard exists, the editor reads nothing.
 pub(crate) struct Paused(Gate);
 
 impl Drop for Paused {
@@ -47,7 +47,7 @@ impl Drop for Paused {
 pub(crate) type Answer = Result<Value, Value>;
 
 impl Editor {
-    /// Started, and introduced.
+    /// Starts the agent and initializes it.
     pub(crate) fn open(machine: &Machine) -> Self {
         Self::open_with(machine, &[], &json!({}))
     }
@@ -94,13 +94,13 @@ impl Editor {
         }
     }
 
-    /// Stops reading, but for what is read already.
+    /// Stops reading, except for lines that have been read already.
     pub(crate) fn pause(&self) -> Paused {
         *self.gate.0.lock().unwrap() = true;
         Paused(Arc::clone(&self.gate))
     }
 
-    /// Says bytes as they are.
+    /// Writes bytes unchanged.
     pub(crate) fn say(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(bytes).unwrap();
@@ -111,7 +111,7 @@ impl Editor {
         self.say(format!("{line}\n").as_bytes());
     }
 
-    /// A request as a line, to be said later.
+    /// Returns a request as a line, to be sent later.
     pub(crate) fn request_line(&mut self, method: &'static str, params: &Value) -> (i64, String) {
         let id = i64::try_from(self.asked.len()).unwrap();
         self.asked.insert(id, method);
@@ -138,7 +138,7 @@ impl Editor {
         self.answer(id)
     }
 
-    /// The next line, checked.
+    /// Reads and checks the next line.
     #[track_caller]
     pub(crate) fn next(&mut self) -> Value {
         let line = self.lines.recv_timeout(DEADLINE).unwrap();
@@ -146,7 +146,7 @@ impl Editor {
         line
     }
 
-    /// Reads on until something is said; what the agent asks meanwhile is answered.
+    /// Reads until a message matches, and answers the agent's requests meanwhile.
     #[track_caller]
     pub(crate) fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
         loop {
@@ -192,7 +192,7 @@ impl Editor {
         self.line(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
-    /// A new session in the machine's working folder.
+    /// Creates a session in the machine's working folder.
     #[track_caller]
     pub(crate) fn session(&mut self, machine: &Machine) -> String {
         let new = json!({"cwd": machine.work(), "mcpServers": []});
@@ -211,19 +211,19 @@ impl Editor {
         self.answer(id)
     }
 
-    /// The updates of one kind so far.
+    /// Returns the updates of one kind so far.
     pub(crate) fn updates(&self, kind: &str) -> Vec<&Value> {
         let updates = self.heard.iter().map(|line| &line["params"]["update"]);
         updates.filter(|update| update["sessionUpdate"] == kind).collect()
     }
 
-    /// What was said in chunks of one kind so far.
+    /// Returns the text of all chunks of one kind so far.
     pub(crate) fn words(&self, kind: &str) -> String {
         let chunks = self.updates(kind).into_iter();
         chunks.filter_map(|chunk| chunk["content"]["text"].as_str()).collect()
     }
 
-    /// Closes stdin, and returns what it still says and how it ends.
+    /// Closes stdin, and returns the remaining messages and the exit code.
     #[track_caller]
     pub(crate) fn end(mut self) -> (Vec<Value>, Option<i32>) {
         drop(self.stdin.take());
@@ -251,7 +251,7 @@ fn spawn(machine: &Machine, arguments: &[&str]) -> (Child, ChildStdout) {
 
 impl Drop for Editor {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // The process may have exited already.
         let _gone = self.child.kill();
         let _gone = self.child.wait();
     }

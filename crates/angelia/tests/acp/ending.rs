@@ -1,4 +1,4 @@
-//! How it ends: the editor goes, or somebody asks it to go.
+//! The end of `angelia acp`: the editor closes the pipes, or a signal stops it.
 
 use std::{
     io::{Read as _, Write as _},
@@ -30,7 +30,7 @@ fn the_end_of_the_input_is_an_orderly_end() {
     assert_eq!(turns[0]["status"], "interrupted");
 }
 
-/// Everything that was asked is answered, also when nothing more will be.
+/// Every request is answered, also when the input has ended.
 #[test]
 fn what_was_asked_before_the_end_is_answered() {
     let machine = Machine::new();
@@ -75,7 +75,7 @@ fn an_editor_that_is_killed_leaves_nothing_behind() {
         "params": {"sessionId": answer["result"]["sessionId"],
             "prompt": [{"type": "text", "text": "!words 1000000 1"}]}});
     writeln!(stdin, "{prompt}").unwrap();
-    // Nobody reads any more, although the input stays open.
+    // The editor closes the output while the input stays open.
     drop(stdout);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     until("no agent is left", || agents::marked(&machine).is_empty());

@@ -1,4 +1,4 @@
-//! Much at once, and what makes no sense: clear errors, nothing lost, bounded memory.
+//! Floods and invalid input: clear errors, nothing lost, bounded memory.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::{
     stage::{Machine, until},
 };
 
-/// And no line is longer than what every client reads.
+/// No line is longer than every client can read.
 #[test]
 fn a_megabyte_goes_in_and_comes_back() {
     let machine = Machine::new();
@@ -64,7 +64,7 @@ fn nonsense_is_answered_and_what_follows_is_served() {
     assert_eq!(odd["code"], -32602);
     let stranger = editor.prompt("no-session", "x").unwrap_err();
     assert_eq!(stranger["code"], -32002);
-    // Nobody answers what is only told, or answered without a question.
+    // Notifications, and answers without a request, get no answer.
     editor.tell("$/whatever", &json!({}));
     editor.tell("session/cancel", &json!({"sessionId": "no-session"}));
     editor.say(b"{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\n\r\n");
@@ -95,7 +95,7 @@ fn a_line_that_is_too_long_is_skipped() {
     editor.session(&machine);
 }
 
-/// Said before anything is read, in one piece; every one is answered.
+/// Many requests are written at once before anything is read; every one is answered.
 #[test]
 fn a_thousand_requests_at_once_are_a_thousand_answers() {
     let machine = Machine::new();
@@ -160,7 +160,8 @@ fn sessions_run_beside_each_other() {
     editor.answer(hanging).unwrap();
 }
 
-/// The agent goes on, the record is complete, and the editor gets everything once it reads.
+/// With an editor that does not read, the agent continues, the record is complete, and the editor
+/// gets everything once it reads.
 #[test]
 fn an_editor_that_does_not_read_stalls_nobody() {
     let machine = Machine::new();
@@ -168,7 +169,7 @@ fn an_editor_that_does_not_read_stalls_nobody() {
     let session = editor.session(&machine);
     let stopped = editor.pause();
     let id = editor.ask_prompt(&session, "!words 100000");
-    // It has ended for everybody else while the editor has read none of it.
+    // The turn has ended for other viewers while the editor has read none of it.
     until("the turn is over", || {
         let turns = machine.list("turns");
         turns.first().is_some_and(|turn| turn["status"] == "completed")
@@ -181,7 +182,7 @@ fn an_editor_that_does_not_read_stalls_nobody() {
     assert_eq!(words.split_whitespace().count(), 100_000);
 }
 
-/// In KiB.
+/// Returns the memory in KiB.
 fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

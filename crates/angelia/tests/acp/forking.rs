@@ -1,4 +1,4 @@
-//! A session that goes on from where another one stands.
+//! Forks: a session that continues from the state of another one.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn a_fork_is_a_session_of_its_own_with_what_was_said_before() {
     let forked = editor.call("session/fork", at(&machine, &session)).unwrap();
     assert_eq!(forked["modes"]["currentModeId"], "edit");
     let forked = forked["sessionId"].as_str().unwrap().to_owned();
-    // The editor has shown what was said already.
+    // The editor has shown the earlier messages already, so they are not replayed.
     assert!(editor.heard.is_empty(), "{:?}", editor.heard);
     editor.prompt(&forked, "on the fork").unwrap();
     editor.prompt(&session, "beside it").unwrap();
@@ -40,7 +40,7 @@ fn a_fork_is_a_session_of_its_own_with_what_was_said_before() {
     }
 }
 
-/// Also one that the editor has not opened.
+/// A session can also be forked if the editor has not opened it.
 #[test]
 fn any_known_session_can_be_forked() {
     let machine = Machine::new();
@@ -85,7 +85,7 @@ fn what_cannot_be_forked_is_refused() {
     assert_eq!(all["sessions"].as_array().unwrap().len(), 1, "{all}");
 }
 
-/// An agent that cannot copy its conversation is not said to.
+/// Forking is not advertised for an agent that cannot copy its conversation.
 #[test]
 fn forking_is_offered_where_the_agent_can() {
     let machine = Machine::new();

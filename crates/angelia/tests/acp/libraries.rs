@@ -1,5 +1,5 @@
-//! The official client libraries, unmodified, drive `angelia acp` on the real Claude Code with a
-//! scripted model. What they do is in `tests/clients/acp`.
+//! The unmodified official client libraries drive `angelia acp` on the real Claude Code with a
+//! scripted model. Their scripts are in `tests/clients/acp`.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::{
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGM4oaGBFTEMLQkA\
     gl1GAWqNFmsAAAAASUVORK5CYII=";
 
-/// For a whole script.
+/// The time limit of a whole script.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) struct Bench {
@@ -56,7 +56,7 @@ impl Bench {
         Self { machine, server }
     }
 
-    /// Runs a script, scenario by scenario, to a good end.
+    /// Runs a script scenario by scenario, and asserts that it succeeds.
     #[track_caller]
     fn run(&self, mut command: Command) {
         command.env("ANGELIA", ANGELIA).env("ANGELIA_PNG", PNG).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -80,7 +80,7 @@ impl Bench {
     fn typescript(&self) {
         let packages = workspace().join("target/npm/acp/node_modules");
         assert!(packages.exists(), "run `cargo xtask setup` first");
-        // Node.js looks for packages beside the script, so the script is put beside the packages.
+        // Node.js looks for packages beside the script, so the script is copied there.
         let folder = self.machine.place.root().join("javascript");
         fs::create_dir(&folder).unwrap();
         let script = folder.join("client.mjs");
@@ -119,7 +119,7 @@ mod real_newest {
     use super::*;
     use crate::editor::Editor;
 
-    /// The agent starts what the editor gives it, and only in that session.
+    /// The agent starts the MCP servers that the editor passes, and only in that session.
     #[test]
     fn servers_of_the_editor_are_the_agents() {
         let bench = Bench::new(&RealClaude::newest().unwrap());
@@ -137,7 +137,7 @@ mod real_newest {
         assert!(!marker.exists());
     }
 
-    /// Whoever is not logged in is told so, in the protocol's words.
+    /// A missing login is reported as the protocol's error.
     #[test]
     fn without_a_login_a_prompt_asks_for_one() {
         let bench = Bench::new(&RealClaude::newest().unwrap());

@@ -1,4 +1,4 @@
-//! Logging in: it happens elsewhere, and is looked at here.
+//! Logging in: the agent's own program does it; `authenticate` only checks the result.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn another_way_to_log_in_is_refused_with_what_to_do() {
         let error = editor.call("authenticate", odd).unwrap_err();
         assert_eq!(error["code"], -32602, "{error}");
     }
-    // It does no harm.
+    // The refused attempts do not affect the session.
     let session = editor.session(&machine);
     editor.prompt(&session, "hello").unwrap();
 }

@@ -1,6 +1,6 @@
-//! `angelia acp` as editors use it: a child that speaks ACP over its stdin and stdout. By hand on
-//! the demo agent, where every line it says is held against the protocol's own schema; and with
-//! the official client libraries on the real Claude Code, whose scripts are in `tests/clients`.
+//! `angelia acp` as editors use it: a child that speaks ACP over stdin and stdout. A scripted
+//! editor drives the demo agent and checks every line against the protocol's own schema. The
+//! official client libraries drive the real Claude Code; their scripts are in `tests/clients`.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! One prompt and what is shown of its turn.
+//! One prompt, and the updates of its turn.
 
 use serde_json::json;
 
@@ -72,7 +72,7 @@ fn what_was_allowed_for_the_session_is_not_asked_again() {
     assert!(!editor.heard.iter().any(|line| line["method"] == "session/request_permission"));
 }
 
-/// The editor answers so when the person cancels while being asked.
+/// An editor gives this answer when the user cancels during a permission request.
 #[test]
 fn a_permission_that_is_cancelled_ends_the_turn() {
     let machine = Machine::new();
@@ -139,12 +139,12 @@ fn cancelling_ends_the_turn_and_withdraws_what_was_asked() {
     let withdrawn = editor.until(|line| line["method"] == "$/cancel_request");
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
     assert_eq!(editor.answer(id).unwrap()["stopReason"], "cancelled");
-    // Too late, and of no consequence.
+    // The cancel comes too late and has no effect.
     editor.choose(&asked, "allow_once");
     assert_eq!(editor.prompt(&session, "again").unwrap()["stopReason"], "end_turn");
 }
 
-/// In one breath: the prompt has not begun when it is cancelled.
+/// Prompt and cancel come in one write, so the turn has not started when it is cancelled.
 #[test]
 fn a_prompt_is_cancelled_however_early() {
     let machine = Machine::new();

@@ -1,5 +1,5 @@
-//! Everything that the real agents were recorded saying, shown to an editor: every line is one of
-//! the protocol, and the words are the agent's.
+//! All recordings of the real agents, shown to an editor: every line is valid in the protocol, and
+//! the text is the agent's.
 
 use std::{collections::HashMap, path::Path};
 
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::{claude_driver, codex_driver, schema};
 
-/// As the engine would ask.
+/// Returns the approval as the engine would record it.
 fn approval(request: &ApprovalRequest, number: usize) -> Approval {
     Approval {
         id: ApprovalId::from_uuid(Uuid::from_u128(number as u128)),
@@ -28,7 +28,7 @@ fn approval(request: &ApprovalRequest, number: usize) -> Approval {
     }
 }
 
-/// Shows what was emitted, by turns.
+/// Shows the emitted events, turn by turn.
 fn show<'a>(name: &str, emitted: impl Iterator<Item = (usize, &'a Emitted)>) {
     let session = SessionId::from_uuid(Uuid::from_u128(1));
     let mut updates = Updates::new(session, Path::new("/workspace"), Features { notices: true });

@@ -1,5 +1,5 @@
-//! Everything that an agent says, held against the protocol's own types and their schema: the types
-//! forgive what they do not know, the schema does not.
+//! Checks every message of an agent against the protocol's own types and their schema: the types
+//! ignore unknown fields, the schema does not.
 
 use std::{collections::HashMap, sync::OnceLock};
 
@@ -24,7 +24,7 @@ fn check<T: JsonSchema + DeserializeOwned>() -> Check {
     })
 }
 
-/// By the method that is asked or told; of answers, by the method they answer.
+/// The schemas by method; for an answer, by the method it answers.
 struct Checks {
     params: HashMap<&'static str, Check>,
     results: HashMap<&'static str, Check>,
@@ -58,7 +58,7 @@ fn checks() -> &'static Checks {
     })
 }
 
-/// One line; `answers`: the method of the request with that id.
+/// Checks one line; `answers` returns the method of the request with that id.
 #[track_caller]
 pub(crate) fn hold(line: &Value, answers: impl Fn(&Value) -> Option<&'static str>) {
     assert_eq!(line["jsonrpc"], "2.0", "{line}");

@@ -1,4 +1,4 @@
-//! Sessions: begun, listed, opened again by another process, closed, removed.
+//! Sessions: created, listed, reopened by another process, closed, removed.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ fn a_conversation_is_shown_again_in_another_process() {
     assert_eq!(editor.updates("tool_call").len(), 1);
     let done = editor.updates("tool_call_update");
     assert_eq!(done.last().unwrap()["status"], "completed");
-    // And it goes on.
+    // The session continues.
     let answer = editor.prompt(&session, "third").unwrap();
     assert_eq!(answer["stopReason"], "end_turn");
 }
@@ -131,7 +131,7 @@ fn a_session_stays_where_it_was_begun() {
     assert_eq!(editor.call("session/new", more).unwrap_err()["code"], -32602);
 }
 
-/// One process owns a session at a time; the other one says who does.
+/// One process owns a session at a time; another process names the owner in its error.
 #[test]
 fn a_session_that_another_process_uses_is_waited_for() {
     let machine = Machine::new();
@@ -141,7 +141,7 @@ fn a_session_that_another_process_uses_is_waited_for() {
     first.until(|line| line["params"]["update"]["content"]["text"] == "word1");
     let mut second = Editor::open(&machine);
     second.call("session/resume", at(&machine, &session)).unwrap();
-    // Whoever cancels does not wait for it.
+    // A prompt that waits for the session can be cancelled.
     let id_2 = second.ask_prompt(&session, "me too");
     second.tell("session/cancel", &json!({"sessionId": session}));
     assert_eq!(second.answer(id_2).unwrap()["stopReason"], "cancelled");

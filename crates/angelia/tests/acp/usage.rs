@@ -1,4 +1,4 @@
-//! What a prompt used, in its answer; and how full the context is, where the agent tells it.
+//! The usage in the answer to a prompt, and the context size where the agent reports it.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn every_answer_tells_what_its_own_turn_used() {
         assert_eq!(answer["usage"], usage);
         assert_eq!(answer["_meta"]["angelia"]["costUsd"], 0.0);
     }
-    // How full its context is the parrot does not tell, so nobody is told.
+    // The parrot does not report its context size, so no update is sent.
     assert!(editor.updates("usage_update").is_empty());
 }
 
@@ -46,7 +46,7 @@ fn what_failed_says_so_in_its_error() {
     let session = editor.session(&machine);
     let error = editor.prompt(&session, "!tool Read\n!fail server").unwrap_err();
     assert!(total(&error["data"]["usage"]) > 0, "{error}");
-    // Whatever never began used nothing.
+    // A prompt that never started has used nothing.
     let params = json!({"sessionId": session, "prompt": []});
     let error = editor.call("session/prompt", params).unwrap_err();
     assert!(error["data"].is_null(), "{error}");
@@ -76,7 +76,8 @@ fn the_editor_is_told_how_full_the_context_is(claude: &RealClaude) {
         editor.heard.clear();
         let answer = editor.prompt(&session, &prompt).unwrap();
         spent += answer["_meta"]["angelia"]["costUsd"].as_f64().unwrap();
-        // Told before the answer, and of one request, also where the prompt took two.
+        // The update comes before the answer and covers one request, also where the prompt took
+        // two.
         assert_eq!(editor.updates("usage_update"), [&full(spent)], "{prompt}");
     }
     assert!(spent > 0.0);

@@ -13,7 +13,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Everything the agent asks is allowed.
+    /// Every permission request of the agent is allowed.
     pub(crate) fn new(agent: impl FnOnce(&Machine, &str) -> AcpAgent) -> Self {
         let mut machine = Machine::new();
         let path = machine.place.environment();
@@ -33,7 +33,7 @@ impl Lab {
         self.turn_of(&[prompt])
     }
 
-    /// One turn; and nothing of it is left.
+    /// Runs one turn, and asserts that none of its processes is left.
     #[track_caller]
     pub(crate) fn turn_of(&self, arguments: &[&str]) -> Transcript {
         let turn = self.machine.turn(arguments);
@@ -41,14 +41,14 @@ impl Lab {
         turn
     }
 
-    /// A turn that calls one tool and then says so.
+    /// Runs a turn that calls one tool and then answers.
     #[track_caller]
     pub(crate) fn tool(&self, name: &str, input: &Value) -> Transcript {
         let call = json!({"name": name, "input": input});
         self.turn(&format!("TOOL:{call}:END ECHO:done"))
     }
 
-    /// The last request the model got, as text.
+    /// Returns the last request that the model received, as text.
     pub(crate) fn told(&self) -> String {
         let requests = self.model.model_requests();
         requests.last().unwrap().json().to_string()

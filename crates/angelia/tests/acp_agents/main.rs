@@ -1,5 +1,5 @@
-//! `angelia run` with `executor: acp`: real agents against scripted models on loopback, as far as they
-//! work offline, and `angelia acp` itself.
+//! `angelia run` with `executor: acp`: real agents that work offline against scripted models on
+//! loopback, and `angelia acp` itself as the agent.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Claude's adapter, with the Claude Code it brings along.
+//! Claude's adapter, with its bundled Claude Code.
 
 use angelia_testkit::acp_agents::AcpAgent;
 use serde_json::json;
@@ -34,7 +34,7 @@ fn a_tool_runs_and_money_is_counted() {
     assert_eq!(started["title"], "mkdir made");
     assert_eq!(turn.first("tool.finished")["ok"], true);
     assert!(turn.end()["usage"]["cost_usd"].as_f64().unwrap() > 0.0);
-    // How full its context is it tells itself.
+    // The agent itself reports its context size.
     let context = &turn.end()["usage"]["context"];
     assert!(context["used"].as_u64().unwrap() > 0, "{context}");
     assert!(context["size"].as_u64() > context["used"].as_u64(), "{context}");

@@ -36,7 +36,7 @@ fn every_verdict_has_its_effect() {
         let end = ended(&events, status);
         assert!(end["response"].as_str().unwrap().contains(says), "{end}");
     }
-    // What was allowed for the session is not asked again.
+    // A tool that was allowed for the session is not asked about again.
     let events = host.run("r", "session", "!ask rm x");
     ended(&events, "completed");
     assert!(of_type(&events, "approval_requested").is_empty());
@@ -83,7 +83,7 @@ fn only_what_is_asked_here_can_be_decided_and_only_once() {
     };
     match errors.first() {
         Some(error) => late(error),
-        // It may be told after the end.
+        // The resolution may arrive after the end of the run.
         None => late(&host.next()),
     }
     assert_eq!(of_type(&events, "approval_resolved")[0]["verdict"], "deny");

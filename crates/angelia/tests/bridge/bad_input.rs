@@ -1,4 +1,4 @@
-//! Whatever a host writes: clear errors, and the bridge goes on.
+//! Any invalid input of a host gives a clear error, and the bridge continues.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn error(host: &mut Host, line: &[u8]) -> Value {
     event
 }
 
-/// What is sent, and the error that comes of it: its code, and whose request it was.
+/// The input, the code of its error, and the id of the request it belongs to.
 const BAD: &[(&str, &str, Option<&str>)] = &[
     ("nonsense", "bad_json", None),
     ("[]", "bad_json", None),
@@ -63,7 +63,7 @@ const BAD: &[(&str, &str, Option<&str>)] = &[
         "bad_field",
         Some("r"),
     ),
-    // As much as can be read of it.
+    // The error carries as much of the request as could be parsed.
     (r#"{"type":"run","request_id":"r","message":"half"#, "bad_json", Some("r")),
     (r#"{"request_id":"r","type":"ping"} {"type":"ping"}"#, "bad_json", Some("r")),
     (
@@ -146,7 +146,7 @@ fn a_line_may_come_in_halves_but_not_end_in_one() {
     assert_eq!(end.events.len(), 1, "{end:?}");
     assert_eq!(end.events[0]["code"], "incomplete_line");
     assert_eq!(end.events[0]["request_id"], "cut");
-    // A whole request without the last line break is one.
+    // A complete request without the final newline counts as a request.
     let ran = machine.angelia_with_input(&["bridge"], br#"{"type":"ping","request_id":"p"}"#);
     ran.is(0);
     assert_eq!(ran.stdout, "{\"type\":\"pong\",\"request_id\":\"p\"}\n");

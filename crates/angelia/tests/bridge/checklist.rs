@@ -1,4 +1,4 @@
-//! The acceptance rows of the bridge, on the demo agent. Flags have a file of their own.
+//! The acceptance rows of the bridge, on the demo agent. The rows about flags are in `flags.rs`.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ fn b02_a_run_is_a_turn_and_its_events_carry_both_ids() {
     let end = ended(&events, "completed");
     assert!(response(&events).contains("You said: hello"), "{end}");
     host.quit();
-    // It is recorded as every turn is, and the owner finds it by its name.
+    // The turn is recorded like any other, and the owner finds the session by its name.
     let turn = events[0]["turn_id"].as_str().unwrap();
     let shown = machine.angelia(&["turns", "show", turn]);
     shown.is(0).says("completed");
@@ -48,7 +48,7 @@ fn b02_a_run_is_a_turn_and_its_events_carry_both_ids() {
     ran.is(0).says(&conversation(&events));
 }
 
-/// The agent's own name for the conversation, as `!who` tells it.
+/// Returns the agent's own id of the conversation, as `!who` reports it.
 pub(crate) fn conversation(events: &[serde_json::Value]) -> String {
     let (_, rest) = response(events).split_once(", session ").unwrap();
     rest.split(',').next().unwrap().to_owned()
@@ -84,7 +84,7 @@ fn b04_an_interrupt_is_acknowledged_before_the_end_it_causes() {
     let end = ended(&events, "interrupted");
     assert_eq!(end["interrupt_message"], "enough");
     assert!(end["response"].as_str().unwrap().contains("said before"));
-    // The session goes on; and there is nothing to interrupt now.
+    // The session continues, and there is no run left to interrupt.
     host.send(&json!({"type": "interrupt", "session_id": "s", "request_id": "i"}));
     let error = host.next();
     assert_eq!(error["code"], "not_running");
@@ -100,7 +100,7 @@ fn b04_a_run_that_has_not_begun_can_be_interrupted_too() {
     let mut host = Host::start(&machine, &[]);
     for n in 0..20 {
         let session = format!("s{n}");
-        // In one write: the bridge knows of the second when it has just taken the first.
+        // In one write, so that the second request arrives right after the first was accepted.
         let interrupt = json!({"type": "interrupt", "session_id": session, "request_id": "i"});
         host.write(format!("{}\n{interrupt}\n", run("r", &session, "!hang")).as_bytes());
         let events = host.until_type("final");
@@ -138,7 +138,7 @@ fn b06_a_session_goes_on_also_in_a_new_process() {
     let mut host = Host::start(&machine, &[]);
     let third = host.run("r1", "s", "!who");
     host.quit();
-    // To the agent it is one conversation.
+    // For the agent, all of this is one conversation.
     assert_eq!(conversation(&first), conversation(&second));
     assert_eq!(conversation(&first), conversation(&third));
     assert_ne!(conversation(&first), conversation(&other));
@@ -164,7 +164,7 @@ fn b07_a_busy_session_refuses_and_others_run_meanwhile() {
     host.send(&json!({"type": "interrupt", "session_id": "s"}));
     let events = host.until_type("final");
     assert_eq!(ended(&events, "interrupted")["request_id"], "r1");
-    // Whoever has read the end can go on at once.
+    // A host that has read the end can start the next run at once.
     for n in 0..20 {
         ended(&host.run(&format!("x{n}"), "s", "next"), "completed");
     }
@@ -191,7 +191,7 @@ fn b08_the_directory_is_the_requests_or_the_flags_or_where_we_are() {
     assert_eq!(works_in(&events), root.join("two").to_str().unwrap());
     let events = host.run_with("r", "relative", "hello", json!({"cwd": "below"}));
     assert_eq!(works_in(&events), root.join("one/below").to_str().unwrap());
-    // A session keeps its directory: the same is fine, another is not ignored.
+    // A session keeps its directory: the same one is accepted, another one is refused.
     ended(&host.run_with("r", "request", "hello", two), "completed");
     let events = host.run_with("r", "request", "hello", json!({"cwd": one}));
     let error = refused(&events, "session_differs");
@@ -237,7 +237,7 @@ fn b11_without_deltas_there_are_whole_messages_only() {
     let mut host = Host::start(&machine, &[]);
     let expected = ["run_started", "assistant_message", "final"];
     assert_eq!(types(&host.run("r", "s", "hello")), expected);
-    // Said explicitly, it wins over everything else.
+    // An explicit value in the request takes precedence.
     let more = json!({"assistant_delta": false, "native_stream": true,
         "native_assistant_delta": true});
     assert_eq!(types(&host.run_with("r", "s", "hello", more)), expected);
@@ -258,7 +258,7 @@ fn b12_deltas_end_and_the_whole_message_follows() {
         for (index, message) in messages.iter().enumerate() {
             let of_it: Vec<_> =
                 events.iter().filter(|event| event["index"] == index).cloned().collect();
-            // Its pieces are its text, told once: nothing comes from both sources.
+            // The deltas add up to the text, and nothing is sent twice.
             assert_eq!(joined(&of_it, "assistant_delta"), message["text"]);
             let kinds = types(&of_it);
             let (pieces, end) = kinds.split_at(kinds.len() - 2);
@@ -336,7 +336,7 @@ fn the_same_key_is_run_once() {
     assert!(again.iter().all(|event| event["request_id"] == "r2"));
     let error = host.run_with("r3", "s", "something else", key.clone());
     refused(&error, "key_reused");
-    // While it runs, too: both get its events, and it ends for both.
+    // The same while the run is active: both requests get its events and its end.
     let slow = json!({"idempotency_key": "2"});
     host.send(&run_with("r4", "s", "!hang", slow.clone()));
     host.until_type("run_started");
@@ -349,7 +349,7 @@ fn the_same_key_is_run_once() {
     ended(&one, "interrupted");
     ended(&other, "interrupted");
     host.quit();
-    // Also for a later process.
+    // A later process finds it too.
     let mut host = Host::start(&machine, &[]);
     let again = host.run_with("r6", "s", "!who", key);
     assert_eq!(again[0]["turn_id"], first[0]["turn_id"]);

@@ -43,7 +43,7 @@ fn a_host_is_told_the_same() {
             let kinds: Vec<_> = types(&events).into_iter().map(str::to_owned).collect();
             (kinds, deltas)
         };
-        // A flag that the daemon does not have: the bridge works without it.
+        // With a flag that the daemon does not support, the bridge runs on its own.
         let alone = [flags, &["--max-iterations", "50"]].concat();
         assert_eq!(told("there", flags), told("here", &alone));
     }
@@ -83,7 +83,7 @@ fn everything_works_through_it() {
     host.until_type("run_started");
     host.send(&run("r7", "s", "hello"));
     assert_eq!(host.next()["code"], "session_busy");
-    // Its end is not the daemon's.
+    // The end of the bridge does not end the daemon.
     let end = host.quit();
     assert_eq!(types(&end.events), ["final", "shutdown_ack"]);
     assert_eq!(end.events[0]["status"], "interrupted");

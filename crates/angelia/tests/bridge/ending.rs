@@ -1,4 +1,4 @@
-//! How a bridge ends: in good order, whoever wants it.
+//! The end of a bridge: orderly, whatever triggers it.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::{
 
 const SAYS_AND_HANGS: &str = "said before\n!tool Wait\n!hang";
 
-/// Three sessions at work.
+/// Starts a run in each of three sessions.
 fn busy(machine: &Machine) -> Host {
     let mut host = Host::start(machine, &[]);
     for n in 0..3 {
@@ -21,7 +21,7 @@ fn busy(machine: &Machine) -> Host {
     host
 }
 
-/// All of them were interrupted, and their ends told.
+/// Asserts that all runs were interrupted and their ends reported.
 #[track_caller]
 fn all_ended(machine: &Machine, end: &Ended) {
     assert_eq!(end.code, Some(0), "{end:#?}");

@@ -6,7 +6,7 @@ use angelia_testkit::programs::workspace;
 
 use crate::stage::{ANGELIA, Machine, Ran, Running};
 
-/// Text, tools, an approval and a question, twice: the second time in the same conversation.
+/// Runs text, tools, an approval and a question twice, the second time in the same conversation.
 fn plays(machine: &Machine, program: &str, script: &PathBuf) {
     let run = |more: &[&str]| -> Ran {
         let mut command = machine.program(program);

@@ -1,4 +1,4 @@
-//! B18 to B20: what the flags mean, and that a request may say otherwise.
+//! B18 to B20: the meaning of the flags, and requests that override them.
 
 use std::fs;
 
@@ -20,11 +20,11 @@ fn b18_the_model_and_the_profile_are_defaults() {
     let own = json!({"model": "m2", "profile": "default"});
     let events = host.run_with("r", "s2", "hello", own);
     assert_eq!((&events[0]["model"], &events[0]["profile"]), (&json!("m2"), &json!("default")));
-    // What a request asks of a session that has something else is refused.
+    // A request whose explicit settings differ from those of its session is refused.
     let events = host.run_with("r", "s", "hello", json!({"model": "m2"}));
     refused(&events, "session_differs");
     host.quit();
-    // What only the flags say is told, and the session keeps what it has.
+    // Flags that differ only cause a notice, and the session keeps its settings.
     let mut host = Host::start(&machine, &["--model", "m3"]);
     let events = host.run("r", "s", "hello");
     assert_eq!(events[0]["model"], "m1");

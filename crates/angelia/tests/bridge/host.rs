@@ -1,4 +1,4 @@
-//! A host application: a bridge, what is told to it, and what it tells.
+//! A host application: starts a bridge, writes requests to it and reads its events.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::stage::{DEADLINE, Machine};
 
-/// Both switches that native deltas need.
+/// Both flags that native deltas need.
 pub(crate) const NATIVE: [&str; 2] = ["--native-stream", "--native-assistant-delta"];
 
 pub(crate) struct Host {
     child: Child,
     stdin: Option<ChildStdin>,
-    /// Not yet read by anybody.
+    /// The bridge's stdout, until a thread starts to read it.
     stdout: Option<ChildStdout>,
     events: Option<Receiver<Value>>,
     stderr: Option<JoinHandle<String>>,
@@ -29,7 +29,7 @@ pub(crate) struct Host {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
-    /// What it told after what was read.
+    /// The events that the test had not read yet.
     pub(crate) events: Vec<Value>,
     pub(crate) stderr: String,
 }
@@ -41,7 +41,7 @@ impl Host {
         host
     }
 
-    /// A host that does not read what it is told, until it does.
+    /// Starts a bridge whose output is not read until [`Self::read`] is called.
     pub(crate) fn unread(machine: &Machine, flags: &[&str]) -> Self {
         let mut command = machine.command(&[&["bridge"], flags].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -61,7 +61,7 @@ impl Host {
         }
     }
 
-    /// Reads from now on, line by line: each must be an object with a type.
+    /// Starts to read line by line; each line must be an object with a type.
     pub(crate) fn read(&mut self) {
         let stdout = self.stdout.take().unwrap();
         let (sender, events) = sync_channel(1 << 20);
@@ -83,7 +83,7 @@ impl Host {
         self.events = Some(events);
     }
 
-    /// Closes the other end of what it writes to.
+    /// Closes the read end of the bridge's stdout.
     pub(crate) fn stop_reading(&mut self) {
         self.stdout = None;
     }
@@ -97,7 +97,7 @@ impl Host {
         self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    /// As [`Host::write`], by somebody who does not wait for it.
+    /// Like [`Host::write`], on a separate thread.
     pub(crate) fn write_aside(&mut self, bytes: Vec<u8>) -> JoinHandle<ChildStdin> {
         let mut stdin = self.stdin.take().unwrap();
         thread::spawn(move || {
@@ -135,7 +135,7 @@ impl Host {
         }
     }
 
-    /// Everything up to the first event that is wanted, which is the last one returned.
+    /// Returns the events up to and including the first one that is `wanted`.
     #[track_caller]
     pub(crate) fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut events = Vec::new();
@@ -154,7 +154,7 @@ impl Host {
         self.until(|event| event["type"] == kind)
     }
 
-    /// Runs a turn to its end; nothing else goes on.
+    /// Runs a turn to its end; no other run may be active.
     #[track_caller]
     pub(crate) fn run(&mut self, request_id: &str, session: &str, message: &str) -> Vec<Value> {
         self.run_with(request_id, session, message, json!({}))
@@ -181,7 +181,7 @@ impl Host {
         self.child.id()
     }
 
-    /// How it ends, by itself.
+    /// Waits for the bridge to exit by itself.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ended {
         let over = Instant::now() + DEADLINE;
@@ -200,7 +200,7 @@ impl Host {
         }
     }
 
-    /// Asks it to end, and it does.
+    /// Closes stdin and waits for the bridge to exit.
     #[track_caller]
     pub(crate) fn quit(mut self) -> Ended {
         self.send(&json!({"type": "shutdown"}));
@@ -213,7 +213,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // The process may have exited already.
         let _gone = self.child.kill();
         let _gone = self.child.wait();
     }
@@ -238,7 +238,7 @@ pub(crate) fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["type"] == kind).collect()
 }
 
-/// The last event, which must be a run's end of this status.
+/// Returns the last event, which must be the end of a run with this status.
 #[track_caller]
 pub(crate) fn ended<'a>(events: &'a [Value], status: &str) -> &'a Value {
     let end = events.last().unwrap();
@@ -250,7 +250,7 @@ pub(crate) fn ended<'a>(events: &'a [Value], status: &str) -> &'a Value {
     end
 }
 
-/// The last event, which must be an error with this code.
+/// Returns the last event, which must be an error with this code.
 #[track_caller]
 pub(crate) fn refused<'a>(events: &'a [Value], code: &str) -> &'a Value {
     let error = events.last().unwrap();
@@ -263,7 +263,7 @@ pub(crate) fn response(events: &[Value]) -> &str {
     events.last().unwrap()["response"].as_str().unwrap()
 }
 
-/// The texts of all events of a type, joined.
+/// Returns the texts of all events of a type, joined.
 pub(crate) fn joined(events: &[Value], kind: &str) -> String {
     let texts = of_type(events, kind).into_iter();
     texts.map(|event| event["text"].as_str().unwrap()).collect()

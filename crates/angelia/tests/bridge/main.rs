@@ -1,4 +1,4 @@
-//! `angelia bridge` as host applications use it: JSON on stdin and stdout, in a home of its own,
+//! `angelia bridge` as host applications use it: JSON on stdin and stdout, in an isolated home,
 //! offline.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]

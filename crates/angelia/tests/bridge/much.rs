@@ -1,6 +1,6 @@
-//! Much at once: large prompts and answers, many requests, and hosts that do not read. Nothing is
-//! lost, nothing stalls, and the bridge's own memory is bounded: 64 MiB for itself and what waits
-//! to be read, and for a turn that is under way so many times its text.
+//! Heavy load: large prompts and answers, many requests, and hosts that do not read. Nothing is
+//! lost, nothing stalls, and the bridge's own memory is bounded: 64 MiB for itself and the unread
+//! output, plus a multiple of the text of each running turn.
 
 use std::fs;
 
@@ -14,10 +14,10 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 
-/// What a bridge takes that does nothing in particular.
+/// The memory of an idle bridge.
 const FOR_ITSELF: u64 = 64 * MIB;
 
-/// The most memory that the bridge has had.
+/// Returns the bridge's peak memory.
 fn peak(host: &Host) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", host.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
@@ -38,7 +38,7 @@ fn a_prompt_of_a_megabyte_arrives_whole() {
     host.quit();
 }
 
-/// The instant stand-in for the agent, which can say very much.
+/// Configures the fake CLI as the agent, which can produce very long answers.
 fn talkative() -> Machine {
     let machine = Machine::with_shell();
     let fake = programs::fake_cli().unwrap();
@@ -49,7 +49,7 @@ fn talkative() -> Machine {
     machine
 }
 
-/// Runs a turn whose answer has so many bytes, and looks at what it takes.
+/// Runs a turn whose answer has this many bytes, and measures the memory it takes.
 fn tells(size: usize, flags: &[&str]) {
     let machine = talkative();
     let mut host = Host::start(&machine, flags);
@@ -57,7 +57,7 @@ fn tells(size: usize, flags: &[&str]) {
     let mut in_pieces = 0;
     let length = |event: &Value, field: &str| event[field].as_str().unwrap().len();
     loop {
-        // A program that is not optimised takes its time for this.
+        // An unoptimized build needs more time for this.
         let event = host.next_within(3 * DEADLINE);
         match event["type"].as_str().unwrap() {
             "assistant_delta" => in_pieces += length(&event, "text"),
@@ -85,7 +85,7 @@ fn a_large_answer_is_cut_as_it_is_written() {
     tells(8_000_000, &["--assistant-delta", "--assistant-delta-chunk-size", "100"]);
 }
 
-/// The words of a run that is much larger than what a pipe and the bridge hold.
+/// The number of words of a run whose output is much larger than the pipe and the bridge can hold.
 const MANY: usize = 100_000;
 
 fn statuses(machine: &Machine) -> Vec<String> {
@@ -100,7 +100,7 @@ fn a_host_that_does_not_read_stalls_nobody_and_loses_nothing() {
     let mut host = Host::unread(&machine, &NATIVE);
     host.send(&run("r", "s", &format!("!words {MANY}")));
     until("the turn ends though nobody reads", || statuses(&machine) == ["completed"]);
-    // Other sessions go on too.
+    // Other sessions continue too.
     host.send(&run("r2", "s2", "hello"));
     until("so does another", || statuses(&machine) == ["completed", "completed"]);
     assert!(peak(&host) < FOR_ITSELF + 64 * MIB, "{} MiB", peak(&host) / MIB);
@@ -138,7 +138,7 @@ fn a_thousand_requests_at_once_are_all_answered() {
     let mut lines = Vec::new();
     for n in 0..1000 {
         let request = match n % 10 {
-            // A hundred sessions, and three more runs for each of them.
+            // A hundred sessions with four runs each.
             0 => run(&n.to_string(), &format!("s{n}"), "!words 20 5"),
             1..=3 => run(&n.to_string(), &format!("s{}", n - n % 10), "again"),
             4 => json!({"type": "nonsense", "request_id": n.to_string()}),

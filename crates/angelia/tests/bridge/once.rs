@@ -1,4 +1,4 @@
-//! `--once`: one request, and its fate is the exit code.
+//! `--once`: one request, whose outcome becomes the exit code.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn b19_once_serves_one_request_and_exits() {
         let mut host = Host::start(&machine, &["--once"]);
         host.send(&run("r", "s", prompt));
         ended(&host.until_type("final"), status);
-        // Stdin is still open: nobody waits for its end.
+        // Stdin is still open; the bridge does not wait for its end.
         let end = host.end();
         assert_eq!(end.code, Some(code), "{prompt}: {end:?}");
         assert!(end.events.is_empty());
@@ -30,7 +30,7 @@ fn b19_once_finishes_its_run_though_input_has_ended() {
     let ran = machine.angelia_with_input(&["bridge", "--once"], line.as_bytes());
     ran.is(0).says("word20").says(r#""status":"completed""#);
     assert_eq!(ran.stderr, "");
-    // Without it, the end of input is the end.
+    // Without `--once`, the end of input ends the bridge.
     let line = format!("{}\n", run("r", "s", "!words 20\n!hang"));
     let ran = machine.angelia_with_input(&["bridge"], line.as_bytes());
     ran.is(0).says(r#""status":"interrupted""#);
@@ -42,7 +42,7 @@ fn b19_once_has_nobody_to_ask_when_input_has_ended() {
     let line = format!("{}\n", run("r", "s", "!ask rm x"));
     let ran = machine.angelia_with_input(&["bridge", "--once"], line.as_bytes());
     ran.is(0).says("You refused `rm x`").says(r#""by":"nobody""#);
-    // Who is still there is asked.
+    // A host that is still connected is asked for approval.
     let mut host = Host::start(&machine, &["--once"]);
     host.send(&run("r", "s", "!ask rm x"));
     let asked = host.until_type("approval_requested").pop().unwrap();

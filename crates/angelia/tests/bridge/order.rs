@@ -1,4 +1,4 @@
-//! B13: the order of events follows from the turn alone.
+//! B13: the order of events depends only on the turn.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ const RUNS: usize = 100;
 const PROMPT: &str = "first\n!think a little\n!tool Read\n!words 7\n!tool Edit\n!ask rm x\n\
     !question\nlast 🇫🇷";
 
-/// Without what differs from run to run: identifiers, the time, and what is hashed of paths.
+/// Removes the values that differ from run to run: identifiers, times, and hashes of paths.
 fn normal(events: &[Value]) -> String {
     let mut text = String::new();
     let mut names: Vec<String> = Vec::new();
@@ -24,7 +24,7 @@ fn normal(events: &[Value]) -> String {
     text
 }
 
-/// Identifiers become numbers, in the order in which they come.
+/// Replaces identifiers with numbers, in the order of their first occurrence.
 fn hide(value: &mut Value, names: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -49,7 +49,7 @@ fn hide(value: &mut Value, names: &mut Vec<String>) {
     }
 }
 
-/// One run, whose questions are answered.
+/// Runs one turn and answers its questions.
 fn played(host: &mut Host, number: usize) -> String {
     let request_id = format!("r{number}");
     let session = format!("s{}", number % 10);

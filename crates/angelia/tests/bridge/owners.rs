@@ -19,7 +19,7 @@ fn a_session_that_another_process_has_is_refused_by_name() {
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("angelia bridge"), "{message}");
     assert!(message.contains(&first.pid().to_string()), "{message}");
-    // Other sessions are free, and so is this one when its owner has gone.
+    // Other sessions are free, and this one is free once its owner has exited.
     ended(&second.run("r", "other", "hello"), "completed");
     first.quit();
     ended(&second.run("r", "s", "hello"), "completed");

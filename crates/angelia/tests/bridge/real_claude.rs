@@ -40,7 +40,7 @@ impl Lab {
         Self { machine, server }
     }
 
-    /// The model's last request.
+    /// Returns the last request that the model received.
     fn asked(&self) -> Value {
         self.server.model_requests().pop().unwrap().json()
     }

@@ -1,5 +1,5 @@
-//! Ten thousand messages, and `kill -9` of the bus at twenty random moments: what was accepted
-//! arrives, in order, and what arrives twice bears the same id.
+//! Ten thousand messages, and `kill -9` of the bus at twenty random moments: every accepted message
+//! arrives, in order, and a message that arrives twice has the same id.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -18,14 +18,14 @@ use crate::stage::Machine;
 
 const MESSAGES: usize = 10_000;
 const KILLS: usize = 20;
-/// Sent and not yet accepted.
+/// The most messages that are sent and not yet accepted.
 const WINDOW: usize = 200;
 
 fn message(number: usize) -> Value {
     json!({"type": "message", "to": "r", "id": number.to_string(), "ts": 1, "body": {"text": number}})
 }
 
-/// Sends everything, and again what was not accepted when the bus died.
+/// Sends every message, and resends those that were not accepted when the bus died.
 async fn send(machine: Arc<Machine>, accepted: Arc<AtomicUsize>) {
     let mut pending: VecDeque<usize> = VecDeque::new();
     let mut next = 0;
@@ -65,7 +65,7 @@ async fn send(machine: Arc<Machine>, accepted: Arc<AtomicUsize>) {
     }
 }
 
-/// Everything in the order of its first arrival.
+/// Returns the messages in the order of their first arrival.
 async fn receive(machine: Arc<Machine>) -> Vec<usize> {
     let mut order = Vec::new();
     let mut seen = HashSet::new();

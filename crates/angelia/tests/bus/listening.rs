@@ -1,4 +1,4 @@
-//! `angelia bus listen`, as somebody types it: every message that arrives is shown or acted on.
+//! `angelia bus listen` as a user runs it: every message that arrives is shown or acted on.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ struct Listening {
 }
 
 impl Listening {
-    /// Returns when it has its name.
+    /// Starts listening and returns when the name is registered.
     fn start(machine: &Machine, arguments: &[&str]) -> Self {
         let mut child = machine
             .program(env!("CARGO_BIN_EXE_angelia"))
@@ -73,7 +73,7 @@ fn send(machine: &Machine, arguments: &[&str]) {
     assert!(sent.status.success(), "{sent:?}");
 }
 
-/// As no sender of ours would write it.
+/// Sends frames that none of our senders would write.
 async fn send_raw(machine: &Machine, frames: &[&str]) {
     let mut peer = BusPeer::connect_soon(&machine.socket()).await;
     for frame in frames {
@@ -81,7 +81,7 @@ async fn send_raw(machine: &Machine, frames: &[&str]) {
         peer.send_bytes(&length).await.unwrap();
         peer.send_bytes(frame.as_bytes()).await.unwrap();
     }
-    // The answer to what comes last says that all were heard.
+    // The answer to the last message shows that all were handled.
     let ping = serde_json::json!({"type": "ping"});
     assert_eq!(peer.ask(ping).await["type"], "pong");
 }
@@ -101,7 +101,7 @@ async fn every_message_is_shown_or_acted_on() {
     let ran = machine.root().join("ran");
     let rules = RULES.replace("RAN", ran.to_str().unwrap());
     fs::write(machine.home().join("bus-rules.yaml"), rules).unwrap();
-    // Some before anybody listens.
+    // Some messages are sent before the listener starts.
     send(&machine, &["early"]);
     send(&machine, &["--type", "nobody knows it", "unmatched"]);
     let mut listening = Listening::start(&machine, &["r"]);
@@ -152,7 +152,7 @@ async fn every_message_is_shown_or_acted_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn as_json_every_message_is_one_line() {
     let machine = Machine::new();
-    // Whoever listens starts the bus.
+    // A listener starts the bus if it does not run.
     let mut listening = Listening::start(&machine, &["r", "--json"]);
     assert_eq!(listening.note(), "listening as r");
     let _stopped_at_the_end = machine.started();
@@ -198,9 +198,9 @@ fn what_nobody_reads_is_not_taken() {
         send(&machine, &["first"]);
         assert!(listening.line().contains("first"));
         until("the first is done", || machine.status()["queued"] == 0);
-        // As `| head -1` does.
+        // Close the pipe as `| head -1` does.
         drop(listening.output.take());
-        // A pipe may still be open for a moment, where something else is being started.
+        // A process that is being started elsewhere may briefly hold the pipe open.
         until("it has noticed", || {
             send(&machine, &["second"]);
             listening.child.try_wait().unwrap().is_some()

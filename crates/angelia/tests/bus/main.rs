@@ -1,4 +1,4 @@
-//! The bus as a program: its commands, its death, and the clients of hermes-bus against it.
+//! The bus as a program: its commands, its death, and the clients of hermes-bus.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

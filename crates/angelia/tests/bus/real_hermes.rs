@@ -65,8 +65,8 @@ a.disconnect(); b.disconnect()
     run(python(&machine, &script));
 }
 
-/// The library drops its connection every two seconds when nothing comes. With its own daemon, half
-/// of these messages are lost.
+/// The library reconnects every two seconds when no message arrives. With its own daemon, half of
+/// these messages are lost.
 #[test]
 fn a_client_that_comes_and_goes_misses_nothing() {
     let machine = Machine::new();
@@ -132,7 +132,7 @@ fn a_sender_starts_our_daemon_when_none_runs() {
     assert_eq!((&status["running"], &status["queued"]), (&json!(true), &json!(1)));
 }
 
-/// Their `hermes-busd` takes our daemon for theirs, and is told the truth by it.
+/// hermes-bus's own `hermes-busd` treats our daemon as its own, and gets correct answers from it.
 #[test]
 fn their_own_daemon_command_knows_ours() {
     let machine = Machine::new();
@@ -198,7 +198,7 @@ sys.stdin.readline()
     peer.send(&ack).await.unwrap();
     let sent = json!({"type": "message", "to": "plugged", "id": "1", "body": {"text": "to the plugin", "type": "unknown"}});
     peer.send(&sent).await.unwrap();
-    // It waits three seconds before it reads; it has the message when it has read it.
+    // The plugin waits three seconds before it reads; the message is delivered once it has read it.
     peer.hear_of("delivered").await;
     let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
     while machine.status()["queued"] != json!(0) {

@@ -1,4 +1,4 @@
-//! Starting, stopping, and telling the truth about it.
+//! Starting and stopping the bus, and reporting its state correctly.
 
 use std::{fs, os::unix::net::UnixListener};
 
@@ -18,7 +18,7 @@ fn it_starts_in_the_background_is_there_at_once_and_stops_without_a_trace() {
     for path in [machine.home().join("run/bus.pid"), machine.root().join("hermes/run/busd.pid")] {
         assert_eq!(fs::read_to_string(path).unwrap().trim(), pid.to_string());
     }
-    // Once more is not one more.
+    // A second start does not start a second daemon.
     let again = machine.angelia(&["bus", "start"]);
     assert_eq!(again.status.code(), Some(0));
     assert!(text(&again.stdout).contains(&pid.to_string()), "{again:?}");

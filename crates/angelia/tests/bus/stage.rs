@@ -1,4 +1,4 @@
-//! A machine of its own for every test, with a bus on it.
+//! The test setup: an isolated home and environment with a bus, one for each test.
 
 use std::{
     ffi::OsString,
@@ -14,7 +14,7 @@ const ANGELIA: &str = env!("CARGO_BIN_EXE_angelia");
 
 pub(crate) struct Machine {
     place: Isolated,
-    /// The program under its other names.
+    /// A folder with links to the program under its other names.
     bin: PathBuf,
 }
 
@@ -41,7 +41,7 @@ impl Machine {
         self.place.home().join(".angelia")
     }
 
-    /// Our other names first, then what lies beside a program, then the system's.
+    /// Returns a search path: our other names first, then the folder `beside`, then the system's.
     pub(crate) fn search_path(&self, beside: &Path) -> OsString {
         let mut path = OsString::from(&self.bin);
         path.push(":");
@@ -68,20 +68,20 @@ impl Machine {
         self.program(ANGELIA).args(arguments).output().unwrap()
     }
 
-    /// Under one of the other names.
+    /// Runs the program under one of its other names.
     pub(crate) fn named(&self, name: &str, arguments: &[&str]) -> Output {
         let program = self.bin.join(name);
         self.program(program).args(arguments).output().unwrap()
     }
 
-    /// In the foreground, to be killed.
+    /// Starts the bus in the foreground, so that the test can kill it.
     pub(crate) fn daemon(&self) -> Daemon {
         let child =
             self.program(ANGELIA).args(["bus", "run"]).stderr(Stdio::null()).spawn().unwrap();
         Daemon(child)
     }
 
-    /// In the background, until the test ends.
+    /// Starts the bus in the background until the test ends.
     pub(crate) fn started(&self) -> Started<'_> {
         let started = self.angelia(&["bus", "start"]);
         assert!(started.status.success(), "{started:?}");
@@ -117,7 +117,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Stops the bus, however the test ends.
+/// Stops the bus when dropped, however the test ends.
 pub(crate) struct Started<'a>(&'a Machine);
 
 impl Drop for Started<'_> {

@@ -1,4 +1,4 @@
-//! A bus is never orphaned: whatever became of its files, and however it hangs.
+//! A bus can always be stopped, even if its files are gone or it hangs.
 
 use std::{
     fs,
@@ -102,7 +102,7 @@ fn profiles_share_one_socket_that_is_their_owners() {
     assert!(run(&["bus", "stop"]).status.success());
 }
 
-/// Processes whose parent this is, also those that have ended and were not waited for.
+/// Returns the children of a process, including zombies.
 fn children(pid: u32) -> usize {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let children = threads.filter_map(|thread| {

@@ -1,4 +1,4 @@
-//! The agents' processes of a machine, found as the product finds them: by their mark.
+//! Finds the agents' processes of a machine by their mark, as the product does.
 
 use std::{fs, os::unix::ffi::OsStrExt as _};
 
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::stage::Machine;
 
-/// The pids of all living processes that carry this home's mark.
+/// Returns the pids of all living processes that carry this home's mark.
 pub(crate) fn marked(machine: &Machine) -> Vec<u32> {
     let mark = format!("ANGELIA_AGENT={}:", home_id(machine));
     let mut found = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn marked(machine: &Machine) -> Vec<u32> {
     found
 }
 
-/// A zombie waits for its parent to look and does nothing any more.
+/// Reports whether the process is a zombie, which only waits to be reaped.
 fn is_dead(stat: &[u8]) -> bool {
     let state = String::from_utf8_lossy(stat);
     state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
@@ -37,7 +37,7 @@ pub(crate) fn command_line(pid: u32) -> String {
     String::from_utf8_lossy(&line).replace('\0', " ")
 }
 
-/// As the mark names a home: by the hash of where it is.
+/// Returns the home's id in the mark: the hash of its path.
 pub(crate) fn home_id(machine: &Machine) -> String {
     use std::fmt::Write as _;
     let path = fs::canonicalize(machine.home()).unwrap();

@@ -14,7 +14,8 @@ id=$(printf '%s' "$line" | sed 's/.*"request_id":"\([^"]*\)".*/\1/')
 printf '{"type":"control_response","response":{"subtype":"success","request_id":"%s","response":{"commands":[],"models":[],"account":{}}}}\n' "$id"
 "#;
 
-/// A program in place of the agent: what it does once it is started for a conversation.
+/// Returns a machine with a script in place of the agent; `script` runs when the agent is started
+/// for a conversation.
 fn machine_with(script: &str) -> Machine {
     let machine = Machine::with_shell();
     let program = machine.place.root().join("claude");
@@ -81,7 +82,7 @@ fn one_that_prints_garbage() {
     }
 }
 
-/// What cannot be read does not end the turn; the protocol's own end does.
+/// An unreadable line does not end the turn; only the protocol's own end does.
 #[test]
 fn garbage_between_good_lines_does_no_harm() {
     let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"still here","session_id":"s","stop_reason":"end_turn","num_turns":1,"usage":{}}"#;
@@ -109,7 +110,7 @@ fn one_that_dies_in_the_middle_of_a_line() {
     assert!(message.contains("SIGKILL") || message.contains("signal"), "{message}");
 }
 
-/// It ignores everything and has put a grandchild elsewhere.
+/// The agent ignores everything and has a grandchild in another session.
 #[test]
 fn one_that_will_not_go() {
     let machine = machine_with(&format!(

@@ -1,11 +1,11 @@
-//! A disk that is full or may not be written: a clear error, and what is recorded stays.
+//! A disk that is full or not writable: a clear error, and the existing records stay.
 //!
-//! The small file system is mounted in a namespace of the test's own. Where that is not allowed,
-//! a limit on the size of files stands in for it.
+//! The small file system is mounted in the test's own namespace. Where that is not allowed, a limit
+//! on the file size replaces it.
 
 use crate::stage::{Machine, Ran};
 
-/// Mounts 1 MiB over the home and runs the script there; `None` where nobody may mount.
+/// Mounts 1 MiB over the home and runs the script there; `None` where mounting is not allowed.
 fn on_a_small_disk(machine: &Machine, script: &str) -> Option<Ran> {
     let home = machine.place.home();
     let mount = format!("mount -t tmpfs -o size=1m none '{}' || exit 99; ", home.display());
@@ -55,7 +55,7 @@ fn a_full_disk_is_said_and_loses_nothing() {
     assert_eq!((codes[0], codes[5]), (0, 0), "{ran:#?}");
     assert!(codes[1..5].iter().all(|code| [70, 78].contains(code)), "{ran:#?}");
     ran.says("\"turn.finished\"").says("remember me");
-    // The one that could not be recorded has been closed by the next start.
+    // The next start has closed the turn whose end could not be recorded.
     assert_eq!(ran.stdout.matches("completed").count(), 2, "{ran:#?}");
     assert!(!ran.stdout.contains("running"), "{ran:#?}");
 }

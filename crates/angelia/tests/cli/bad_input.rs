@@ -1,4 +1,4 @@
-//! Input nobody should send: an error that says what to do, and never a panic.
+//! Invalid input: an error that says what to do, and never a panic.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn binary_garbage_is_not_a_prompt() {
         ran.is(2).complains("not UTF-8").complains("file");
     }
     assert!(!machine.home().join("state.db").exists(), "nothing was begun");
-    // Control characters are text.
+    // Control characters are accepted as text.
     let ran = machine.angelia_with_input(&["run", "--json", "-"], b"a\0b\x1b[2Jc\r\n\x07");
     ran.is(0);
     let turn = crate::transcript::Transcript::read(&ran.stdout);
@@ -47,7 +47,7 @@ fn the_daemon_takes_as_much_as_a_command_does() {
     let serving = machine.serve();
     let line = vec![b'x'; 4 * 1024 * 1024];
     machine.angelia_with_input(&["run", "-"], &line).is(0).says("bytes more");
-    // Less than a prompt may have, but as JSON more than a request may have.
+    // Within the limit of a prompt, but as JSON beyond the limit of a request.
     let quotes = vec![b'"'; 40 * 1024 * 1024];
     let ran = machine.angelia_with_input(&["run", "-"], &quotes);
     ran.is(1).complains("64 MiB").complains("hint: ");
@@ -88,7 +88,7 @@ fn a_directory_that_cannot_be_entered_is_named() {
     ran.is(1).complains("directory");
 }
 
-/// Root may enter everything, so the test gives that up first where it can.
+/// Root may enter every folder, so the test drops that capability first where it can.
 #[test]
 fn a_directory_without_permission_is_named() {
     let machine = Machine::with_shell();
@@ -130,7 +130,8 @@ fn a_configuration_of_garbage_is_refused_by_line() {
         fs::write(&file, garbage).unwrap();
         let ran = machine.angelia(&["run", "hi"]);
         ran.is(78).complains("config.yaml").complains("config check");
-        // Without `--listen`, which would replace a `listen` of the file: it never comes to a port.
+        // Without `--listen`, which would override `listen` in the file; the daemon fails before it
+        // opens a port.
         machine.angelia(&["serve"]).is(78);
     }
     fs::remove_file(&file).unwrap();

@@ -1,4 +1,4 @@
-//! A `state.db` that is damaged, and a home that is no home: said clearly, and left as it is.
+//! A damaged `state.db`, and a home that is not a folder: a clear error, and nothing is changed.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::{
     transcript::Transcript,
 };
 
-/// A machine with a few turns on record.
+/// Returns a machine with a few recorded turns.
 fn with_records() -> Machine {
     let machine = Machine::new();
     machine.angelia(&["run", "-s", "work", "remember me"]).is(0);
@@ -37,7 +37,7 @@ fn a_damaged_file_is_named_with_what_to_do_and_kept() {
         Transcript::read(&ran.stdout).failed("internal");
         assert_eq!(fs::read(&file).unwrap(), damaged, "it is left for a rescue");
     }
-    // What was good before is good again.
+    // With the original file, everything works again.
     fs::write(&file, &good).unwrap();
     machine.angelia(&["sessions", "list"]).is(0).says("remember me");
     machine.angelia(&["run", "-s", "work", "hi"]).is(0);
@@ -67,7 +67,7 @@ fn records_of_a_later_version_are_left_alone() {
     let machine = with_records();
     let file = machine.home().join("state.db");
     let mut bytes = fs::read(&file).unwrap();
-    // The number of the last migration, where SQLite keeps it for its users.
+    // The number of the last migration, in SQLite's `user_version`.
     bytes[60..64].copy_from_slice(&9999_u32.to_be_bytes());
     fs::write(&file, &bytes).unwrap();
     machine.angelia(&["run", "hi"]).is(70).complains("state.db").complains("version");

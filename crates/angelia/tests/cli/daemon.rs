@@ -1,4 +1,4 @@
-//! `angelia serve`: what it offers, who uses it, and how it goes.
+//! `angelia serve`: its interfaces, the commands that use it, and its end.
 
 use std::{fs, net::SocketAddr};
 
@@ -134,7 +134,7 @@ fn a_dead_daemons_socket_confuses_nobody() {
     serving.stop().is(0);
 }
 
-/// Something that is no daemon listens where one should.
+/// A program that is not our daemon listens on the daemon's socket.
 #[test]
 fn a_stranger_at_the_socket_confuses_nobody() {
     let machine = Machine::new();

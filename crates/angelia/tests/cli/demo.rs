@@ -34,7 +34,7 @@ fn the_record_is_what_was_seen() {
     let seen = machine.turn(&["!think\n!tool Read\n!words 5\nend"]);
     let recorded = machine.export(seen.session());
     assert_eq!(recorded.len(), 1);
-    // A replay may leave out deltas, whose blocks are there, and nothing else.
+    // A replay may leave out deltas, because their blocks are there, and nothing else.
     let whole: Vec<_> = seen
         .events
         .iter()
@@ -49,7 +49,7 @@ fn a_prompt_comes_from_the_argument_or_from_standard_input() {
     let machine = Machine::new();
     machine.angelia_with_input(&["run", "-"], b"through the pipe\n").is(0).says("through the pipe");
     machine.angelia_with_input(&["run"], b"through the pipe\n").is(0).says("through the pipe");
-    // Standard input belongs to somebody else when there is a prompt.
+    // With a prompt on the command line, stdin is not read.
     let both = machine.angelia_with_input(&["run", "typed"], b"piped");
     both.is(0).says("You said: typed");
     assert!(!both.stdout.contains("piped"));
@@ -75,7 +75,7 @@ fn the_home_is_made_for_its_owner_only() {
     assert_eq!(mode(&machine.home().join("state.db")), 0o600);
     let left: Vec<_> = fs::read_dir(machine.home().join("run/owners")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
-    // Nothing is written anywhere else.
+    // Nothing is written outside `ANGELIA_HOME`.
     assert_eq!(names(&machine.place.home()), [".angelia"]);
     assert!(names(&machine.work()).is_empty());
 }

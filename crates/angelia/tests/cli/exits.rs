@@ -2,7 +2,7 @@
 
 use crate::stage::Machine;
 
-/// What to run, its code, and a word of what is said about it.
+/// The prompt, its exit code, and a word of the error.
 const TABLE: &[(&[&str], i32, &str)] = &[
     (&["run", "!words 2"], 0, ""),
     (&["run", "!fail invalid"], 1, "not valid"),
@@ -22,7 +22,7 @@ const TABLE: &[(&[&str], i32, &str)] = &[
     (&["run", "-p", "missing", "hi"], 69, "does not exist"),
     (&["run", "!fail server"], 69, "overloaded"),
     (&["run", "!fail auth"], 77, "not logged in"),
-    // Last, because the profile is believed to be without quota from then on.
+    // Last, because the profile counts as out of quota from then on.
     (&["run", "!fail rate"], 75, "parked until"),
     (&["--config", "nowhere.yaml", "run", "hi"], 78, "nowhere.yaml"),
 ];
@@ -34,7 +34,7 @@ fn every_way_to_fail_has_its_code_and_its_word() {
     for (arguments, code, word) in TABLE {
         let ran = machine.angelia(arguments);
         ran.is(*code).complains(word);
-        // Only what the agent said is on stdout; the last words of the dying are said, too.
+        // Only the agent's text is on stdout, including the text of an agent that died.
         if *code != 0 && !arguments.contains(&"!die") {
             assert_eq!(ran.stdout.lines().count(), 0, "errors go to stderr: {ran:#?}");
         }

@@ -1,4 +1,4 @@
-//! The daemon's `/api` by hand: one request per connection.
+//! Plain HTTP requests to the daemon's `/api`, one per connection.
 
 use std::{
     io::{Read as _, Write as _},
@@ -40,7 +40,7 @@ pub(crate) fn ask(socket: &Path, method: &str, path: &str, body: &Value) -> Answ
     ask_with(socket, method, path, body, "")
 }
 
-/// With a header of the test's choice.
+/// Sends a request with an extra header.
 pub(crate) fn ask_with(
     socket: &Path,
     method: &str,
@@ -54,7 +54,7 @@ pub(crate) fn ask_with(
     read(stream)
 }
 
-/// Over TCP, with a header of the test's choice.
+/// Sends a request over TCP with an extra header.
 pub(crate) fn ask_tcp(machine: &Machine, path: &str, header: &str) -> Answer {
     let address = std::fs::read_to_string(machine.home().join("run/http.addr")).unwrap();
     let address = address.trim();
@@ -64,7 +64,7 @@ pub(crate) fn ask_tcp(machine: &Machine, path: &str, header: &str) -> Answer {
     read(stream)
 }
 
-/// A new session; its id.
+/// Creates a session and returns its id.
 pub(crate) fn session(machine: &Machine, socket: &Path, profile: &str) -> String {
     let body = json!({"profile": profile, "cwd": machine.work()});
     let made = ask(socket, "POST", "/api/sessions", &body);
@@ -72,7 +72,7 @@ pub(crate) fn session(machine: &Machine, socket: &Path, profile: &str) -> String
     made.body["id"].as_str().unwrap().to_owned()
 }
 
-/// Hands a turn in and does not wait for it; its id.
+/// Submits a turn without waiting for it, and returns its id.
 pub(crate) fn submit(socket: &Path, session: &str, input: &str) -> String {
     let path = format!("/api/sessions/{session}/turns");
     let taken = ask(socket, "POST", &path, &json!({"input": input}));

@@ -1,4 +1,4 @@
-//! `angelia keys`, and what a daemon tells its owner about them.
+//! `angelia keys`, and the daemon's messages about keys.
 
 use std::fs;
 
@@ -109,7 +109,7 @@ fn keys_come_and_go_while_the_daemon_runs() {
         crate::stage::until("the keys are read again", || status() == expected);
     };
     answers(200);
-    // A broken file takes nobody's key away, and gives none.
+    // A broken file neither removes nor adds a key.
     let text = fs::read_to_string(machine.home().join("config.yaml")).unwrap();
     machine.configure("http: [");
     crate::stage::until("the daemon has seen it", || {

@@ -1,5 +1,5 @@
-//! `kill -9` of angelia in the middle of everything: the next start finds and ends what is left,
-//! and every turn has exactly one end.
+//! `kill -9` of angelia in the middle of its work: the next start finds and ends the leftover
+//! processes, and every turn has exactly one end.
 
 use std::{thread, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     stage::{Machine, SAYS_AND_HANGS, Serving, until, within},
 };
 
-/// How long leftovers may live after the next start.
+/// How long leftover processes may live after the next start.
 const LEFT: Duration = Duration::from_secs(5);
 
-/// Every turn on record has ended, and once.
+/// Asserts that every recorded turn has ended exactly once.
 fn every_turn_ended_once(machine: &Machine) -> usize {
     let mut count = 0;
     for session in machine.list("sessions") {
@@ -34,7 +34,7 @@ fn nothing_is_left(machine: &Machine) {
     assert!(gone, "still there: {left:#?}");
 }
 
-/// Sixteen sessions in the middle of something, beside a hundred finished turns or more.
+/// Sixteen sessions with running turns, besides a hundred or more finished turns.
 fn busy(machine: &Machine, serving: &Serving, profile: &str, prompts: &[&str]) -> Vec<String> {
     let sessions = (0..16).map(|n| {
         let session = http::session(machine, &serving.socket, profile);
@@ -78,12 +78,12 @@ fn two_hundred_turns_and_sixteen_sessions_survive_it() {
         assert!(why["message"].as_str().unwrap().contains("killed"), "{why}");
         assert!(why["hint"].is_string(), "{why}");
     }
-    // The sessions go on.
+    // The sessions continue.
     machine.angelia(&["run", "-s", &sessions[0], "!who"]).is(0);
     machine.angelia(&["run", "-s", &session, "!who"]).is(0);
 }
 
-/// Whoever looks sees the truth, also when looking is all they do.
+/// Read-only commands also show the correct state after a crash.
 #[test]
 fn every_command_is_a_next_start() {
     for command in [&["run", "hello"][..], &["sessions", "list"], &["turns", "list"], &["doctor"]] {
@@ -105,7 +105,7 @@ fn every_command_is_a_next_start() {
 fn a_killed_run_is_cleaned_up_by_the_next_one() {
     let machine = Machine::new();
     let running = machine.start(&["run", "--json", SAYS_AND_HANGS]);
-    // Told is not yet recorded.
+    // An event that was shown may not be recorded yet.
     until("what was said is recorded", || {
         let sessions = machine.list("sessions");
         let session = sessions.first().and_then(|session| session["id"].as_str());
@@ -125,7 +125,8 @@ fn a_killed_run_is_cleaned_up_by_the_next_one() {
     serving.stop().is(0);
 }
 
-/// Several starts at once clean up together, and nobody's living agents are touched.
+/// Several simultaneous starts clean up together, and no living agent of another process is
+/// touched.
 #[test]
 fn the_living_are_left_alone() {
     let machine = Machine::new();
@@ -149,8 +150,8 @@ fn the_living_are_left_alone() {
     assert!(marked(&machine).is_empty());
 }
 
-/// With the real program: a tool's grandchild in a session of its own, which nothing ties to us
-/// any more but its mark.
+/// With the real program: a tool's grandchild in its own session, which only its mark connects to
+/// us.
 #[test]
 fn real_a_tools_grandchild_does_not_survive_it() {
     for claude in RealClaude::all().unwrap() {

@@ -1,5 +1,5 @@
-//! The program as people and scripts use it: `angelia`, its commands and its daemon, in a home of
-//! its own, with a cleared environment, offline.
+//! The program as people and scripts use it: `angelia`, its commands and its daemon, in an isolated
+//! home, with a cleared environment, offline.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! A request is run once, however often it is sent: counted at the scripted model.
+//! A request runs once, however often it is sent; the scripted model counts the runs.
 
 use std::{collections::BTreeSet, path::Path, thread};
 
@@ -12,7 +12,7 @@ use crate::{
 
 const TIMES: usize = 50;
 
-/// Sends the same request so many times at once.
+/// Sends the same request several times at once.
 fn send(socket: &Path, session: &str, key: &str, input: &str) -> Vec<Answer> {
     let path = format!("/api/sessions/{session}/turns");
     let header = format!("idempotency-key: {key}\r\n");
@@ -24,7 +24,7 @@ fn send(socket: &Path, session: &str, key: &str, input: &str) -> Vec<Answer> {
     })
 }
 
-/// The one turn that all of them are.
+/// Returns the one turn that all requests got.
 #[track_caller]
 fn only(answers: &[Answer]) -> String {
     for answer in answers {
@@ -55,12 +55,12 @@ fn real_the_same_request_sent_50_times_runs_once() {
         let input = "SLOW:1000 ECHO:said once";
         let turn = only(&send(&socket, &session, "a key", input));
         assert_eq!(ended(&socket, &turn)["text"], "said once");
-        // Also when it is over.
+        // The same after the turn has ended.
         assert_eq!(only(&send(&socket, &session, "a key", input)), turn);
         assert_eq!(asked(lab), 1);
         serving.stop().is(0);
 
-        // Also when all that knew it in memory is gone.
+        // The same after a restart, when nothing is in memory.
         let serving = lab.machine.serve();
         let again = send(&socket, &session, "a key", input);
         assert_eq!(only(&again), turn);
@@ -71,7 +71,7 @@ fn real_the_same_request_sent_50_times_runs_once() {
         }
         assert_eq!(asked(lab), 1, "the agent ran once");
 
-        // Under another key it is another request.
+        // With another key it is a different request.
         let other = only(&send(&socket, &session, "another key", input));
         assert_ne!(other, turn);
         assert_eq!(ended(&socket, &other)["text"], "said once");

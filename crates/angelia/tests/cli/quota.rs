@@ -1,4 +1,4 @@
-//! A quota that is used up, on the real program with a subscription's limit.
+//! A used-up quota, on the real program with a subscription limit.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +9,10 @@ use crate::{
     stage::until,
 };
 
-/// Long enough for a daemon to be stopped and started again meanwhile.
+/// Long enough for a daemon to be stopped and started again.
 const SOON: u64 = 20;
 
-/// Logged in by a dummy subscription; `more` are lines of the profile, `others` further profiles.
+/// Configures a dummy subscription login; `more` are lines of the profile, `others` more profiles.
 fn configure(lab: &Lab, more: &str, others: &str) {
     let text = without_key(&lab.machine, &lab.claude, &lab.server);
     let token = "\n      CLAUDE_CODE_OAUTH_TOKEN: sk-ant-oat01-dummy-token-of-tests";
@@ -40,10 +40,10 @@ fn real_a_limit_that_is_far_leaves_the_turn_parked() {
         let listed = lab.machine.list("turns");
         assert_eq!(listed[0]["status"], "parked", "{listed:?}");
         assert!(agents::marked(&lab.machine).is_empty());
-        // For people it is said what happened, and what happens next.
+        // The text output says what happened and what happens next.
         let ran = lab.machine.angelia(&["run", "LIMIT"]);
         ran.is(75).complains("parked until 2096").complains("angelia serve");
-        // It can be given up from anywhere.
+        // The parked turn can be interrupted from any process.
         lab.machine.angelia(&["turns", "interrupt", turn.turn()]).is(0);
         let listed = lab.machine.list("turns");
         assert_eq!(listed[1]["status"], "interrupted", "{listed:?}");
@@ -82,7 +82,7 @@ fn real_the_fallback_profile_takes_over() {
         let notices = turn.of_type("notice");
         let said = |notice: &&&serde_json::Value| notice["code"] == "fallback";
         assert_eq!(notices.iter().filter(said).count(), 1, "{notices:?}");
-        // Without anybody to take over, it is not one that is missing.
+        // A fallback profile that does not exist, or that is the profile itself, is refused.
         configure(lab, "\n    fallback_profile: spar", "  spare: {executor: parrot}\n");
         let ran = lab.machine.angelia(&["run", "hello"]);
         ran.is(78).complains("did you mean `spare`?");

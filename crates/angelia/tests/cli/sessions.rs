@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::stage::Machine;
 
-/// The number of the turn within its process, and whether the conversation was continued.
+/// Returns the number of the turn within its process, and whether the conversation was resumed.
 fn who(machine: &Machine, session: &str) -> (String, bool) {
     let turn = machine.turn(&["-s", session, "!who"]);
     turn.completed();

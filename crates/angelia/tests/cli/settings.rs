@@ -37,7 +37,7 @@ fn a_mistake_is_named_by_its_line_and_the_nearest_key() {
     machine.angelia(&["config", "check"]).is(78).complains("config.yaml:");
     machine.configure("profiles: {default: {executor: nonsense}}\n");
     machine.angelia(&["config", "check"]).is(78).complains("config.yaml:1").complains("parrot");
-    // What mends it works although it is broken.
+    // The commands that repair a broken configuration work despite it.
     machine.angelia(&["config", "init", "--force"]).is(0);
     machine.angelia(&["config", "check"]).is(0);
 }

@@ -1,4 +1,4 @@
-//! A machine of its own for every test: home, working folder, environment, and the program in it.
+//! The test setup: an isolated home, working folder and environment, and the program in it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -16,10 +16,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::transcript::Transcript;
 
-/// Says something, so that it is told and recorded as a whole, and then hangs.
+/// A prompt for a turn that answers some text, calls a tool so that the text is complete and
+/// recorded, and then hangs.
 pub(crate) const SAYS_AND_HANGS: &str = "said before\n!tool Wait\n!hang";
 
-/// Longer than anything takes, also on a busy machine.
+/// Longer than any step takes, also on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Machine {
@@ -28,7 +29,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Nothing is installed: the search path leads nowhere.
+    /// Creates a machine without any installed program: its search path is empty.
     pub(crate) fn new() -> Self {
         let place = Isolated::new().unwrap();
         let mut machine = Self { environment: place.environment(), place };
@@ -36,20 +37,20 @@ impl Machine {
         machine
     }
 
-    /// With a shell and its tools.
+    /// Creates a machine with a shell and its tools.
     pub(crate) fn with_shell() -> Self {
         let mut machine = Self::new();
         machine.set("PATH", "/usr/local/bin:/usr/bin:/bin");
         machine
     }
 
-    /// Sets a variable of every program started from now on.
+    /// Sets a variable for every program started from now on.
     pub(crate) fn set(&mut self, name: &str, value: impl Into<OsString>) {
         self.environment.retain(|(known, _)| known != name);
         self.environment.push((name.into(), value.into()));
     }
 
-    /// Angelia's own folder.
+    /// Returns `ANGELIA_HOME`.
     pub(crate) fn home(&self) -> PathBuf {
         self.place.home().join(".angelia")
     }
@@ -63,7 +64,7 @@ impl Machine {
         fs::write(self.home().join("config.yaml"), yaml).unwrap();
     }
 
-    /// A program that may misuse `angelia`: in this machine's environment and working folder.
+    /// Returns a command for any program, in this machine's environment and working folder.
     pub(crate) fn program(&self, program: impl AsRef<OsStr>) -> Command {
         #[expect(clippy::disallowed_methods, reason = "starting the program is what is tested")]
         let mut command = Command::new(program);
@@ -78,14 +79,14 @@ impl Machine {
         command
     }
 
-    /// Runs a shell's script; `$ANGELIA` is the program.
+    /// Runs a shell script, in which `$ANGELIA` is the program.
     pub(crate) fn shell(&self, script: &str) -> Ran {
         let mut command = self.program("/bin/sh");
         command.args(["-c", script]).env("ANGELIA", ANGELIA);
         Running::of(command, Stdio::null()).wait()
     }
 
-    /// Runs a command to its end; there is nothing on stdin.
+    /// Runs a command to its end, with empty stdin.
     pub(crate) fn angelia(&self, arguments: &[&str]) -> Ran {
         self.start(arguments).wait()
     }
@@ -93,13 +94,13 @@ impl Machine {
     pub(crate) fn angelia_with_input(&self, arguments: &[&str], input: &[u8]) -> Ran {
         let mut running = Running::of(self.command(arguments), Stdio::piped());
         let mut stdin = running.child.stdin.take().unwrap();
-        // Who has read enough closes the pipe: that is for the test to see in what was printed.
+        // The program may close the pipe early; the test sees the effect in the output.
         let _closed = stdin.write_all(input);
         drop(stdin);
         running.wait()
     }
 
-    /// One turn, as events.
+    /// Runs one turn and returns its events.
     pub(crate) fn turn(&self, arguments: &[&str]) -> Transcript {
         let ran = self.angelia(&[&["run", "--json"], arguments].concat());
         Transcript::read(&ran.stdout)
@@ -131,7 +132,7 @@ impl Machine {
         Serving { running, socket: self.home().join("run/angelia.sock") }
     }
 
-    /// Every event of every turn of a session, turn by turn.
+    /// Returns every event of a session, turn by turn.
     pub(crate) fn export(&self, session: &str) -> Vec<Transcript> {
         let exported = self.angelia(&["sessions", "export", session]);
         exported.is(0);
@@ -145,12 +146,13 @@ impl Machine {
     }
 }
 
-/// A daemon on any free port: the usual one may be taken by another test, or by the machine's user.
+/// The arguments for a daemon on any free port: the default port may be taken by another test or by
+/// the machine's user.
 pub(crate) const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
 
 pub(crate) const ANGELIA: &str = env!("CARGO_BIN_EXE_angelia");
 
-/// A command that has ended.
+/// The output and status of a command that has ended.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: ExitStatus,
@@ -159,7 +161,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Ended with this code, and never by a panic.
+    /// Asserts that the command ended with this code, and not by a panic.
     #[track_caller]
     pub(crate) fn is(&self, code: i32) -> &Self {
         assert_eq!(self.status.code(), Some(code), "{self:#?}");
@@ -175,7 +177,7 @@ impl Ran {
         self
     }
 
-    /// The error begins with what failed and names what to do.
+    /// Asserts that the error on stderr contains this text.
     #[track_caller]
     pub(crate) fn complains(&self, part: &str) -> &Self {
         assert!(self.stderr.contains(part), "no {part:?} on stderr: {self:#?}");
@@ -183,7 +185,7 @@ impl Ran {
     }
 }
 
-/// A command that may still run; killed by its pid on drop.
+/// A command that may still run; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) child: Child,
@@ -238,7 +240,7 @@ impl Running {
         kill_process(pid, signal).unwrap();
     }
 
-    /// What it has printed so far.
+    /// Returns the output so far.
     pub(crate) fn stdout(&self) -> String {
         self.stdout.as_ref().map(Reader::so_far).unwrap_or_default()
     }
@@ -271,33 +273,33 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // The process may have exited already.
         let _gone = self.child.kill();
         let _gone = self.child.wait();
     }
 }
 
-/// A daemon that is ready.
+/// A running daemon that is ready.
 pub(crate) struct Serving {
     pub(crate) running: Running,
     pub(crate) socket: PathBuf,
 }
 
 impl Serving {
-    /// Asks it to end, and returns how it did.
+    /// Stops the daemon with a signal and returns its output.
     pub(crate) fn stop(self) -> Ran {
         self.running.signal(Signal::TERM);
         self.running.wait()
     }
 
-    /// Ends it as nothing can be prepared for.
+    /// Kills the daemon with SIGKILL.
     pub(crate) fn kill(self) {
         self.running.signal(Signal::KILL);
         self.running.wait();
     }
 }
 
-/// Waits for a condition, looking often.
+/// Polls until a condition holds; panics after [`DEADLINE`].
 #[track_caller]
 pub(crate) fn until(what: &str, condition: impl FnMut() -> bool) {
     assert!(within(DEADLINE, condition), "this did not happen: {what}");
@@ -316,7 +318,7 @@ pub(crate) fn within(limit: Duration, mut condition: impl FnMut() -> bool) -> bo
     }
 }
 
-/// The permission bits of a file.
+/// Returns the permission bits of a file.
 pub(crate) fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt as _;
     fs::metadata(path).unwrap().permissions().mode() & 0o7777

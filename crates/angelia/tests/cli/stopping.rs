@@ -1,4 +1,4 @@
-//! Ctrl-C once and twice, and a reader who has seen enough.
+//! Ctrl-C once and twice, and a reader that closes the pipe.
 
 use std::{
     process::{Command, Stdio},
@@ -37,7 +37,7 @@ fn a_person_sees_what_was_said_before_the_interruption() {
     running.wait().is(130).complains("interrupting").complains("interrupted");
 }
 
-/// An agent that does not listen any more: its process is stopped.
+/// An agent that does not react any more: its process is under SIGSTOP.
 #[test]
 fn the_second_ctrl_c_kills() {
     let machine = Machine::new();
@@ -90,7 +90,7 @@ fn ctrl_c_reaches_a_turn_in_the_daemon() {
 fn a_reader_who_leaves_ends_the_turn_without_noise() {
     let machine = Machine::with_shell();
     for json in ["--json", ""] {
-        // A pipe gets whole blocks: each of them is a chance to notice.
+        // Output to a pipe is written in blocks; each write can notice the closed pipe.
         let prompt = "one line\n!tool A 300\ntwo\n!tool B 300\nthree\n!tool C\n!words 100000 5";
         let script = format!("\"$ANGELIA\" run {json} '{prompt}' | head -n 1");
         let began = Instant::now();
@@ -120,7 +120,7 @@ fn closed_streams_are_no_reason_to_panic() {
     full.is(1).complains("cannot write to standard output");
 }
 
-/// A terminal sends Ctrl-C to the whole group: the agent must not get it behind our back.
+/// A terminal sends Ctrl-C to the whole process group; the agent must not get it directly.
 #[test]
 fn the_agent_is_out_of_reach_of_the_terminals_ctrl_c() {
     use std::os::unix::process::CommandExt as _;

@@ -1,6 +1,6 @@
-//! A person at a terminal: what they see, what they are asked, and Ctrl-C as they type it.
+//! A person at a terminal: the output, the questions, and a typed Ctrl-C.
 //!
-//! `script` lends the terminal; what is typed into its standard input is typed there.
+//! `script` provides the terminal; its standard input is what is typed.
 
 use std::{io::Write as _, process::Stdio};
 
@@ -120,7 +120,7 @@ fn a_terminal_that_goes_away_takes_its_turn_along() {
     let machine = Machine::with_shell();
     let terminal = Terminal::open(&machine, &format!("run '{SAYS_AND_HANGS}'"));
     terminal.running.until_says("said before");
-    // What lends the terminal is killed: the kernel hangs up.
+    // Killing `script` closes the terminal, so the kernel sends SIGHUP.
     terminal.running.signal(rustix::process::Signal::KILL);
     drop(terminal);
     crate::stage::until("the turn ends", || {

@@ -1,4 +1,4 @@
-//! A turn as its events tell it, and what must be true of every one.
+//! The events of a turn, and the invariants that every turn must keep.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// What `run --json` printed: numbered without a gap, and ended once.
+    /// Parses the output of `run --json`: events without a gap in their numbers, and one end.
     #[track_caller]
     pub(crate) fn read(stdout: &str) -> Self {
         let parse = |line: &str| match serde_json::from_str(line) {
@@ -25,7 +25,7 @@ impl Transcript {
         transcript
     }
 
-    /// What `sessions export` printed, turn by turn.
+    /// Parses the output of `sessions export`, turn by turn.
     pub(crate) fn read_export(stdout: &str) -> Vec<Self> {
         let mut turns: Vec<Self> = Vec::new();
         for line in stdout.lines().skip(1) {
@@ -39,7 +39,7 @@ impl Transcript {
         turns
     }
 
-    /// Exactly one end, and nothing after it.
+    /// Asserts that there is exactly one end, and nothing after it.
     #[track_caller]
     pub(crate) fn ends_once(&self) {
         let ends = self.events.iter().filter(|event| event["type"] == "turn.finished").count();
@@ -71,7 +71,7 @@ impl Transcript {
         self.end()["session_id"].as_str().unwrap()
     }
 
-    /// The answer.
+    /// Returns the answer.
     pub(crate) fn text(&self) -> &str {
         self.end()["text"].as_str().unwrap()
     }
@@ -89,7 +89,7 @@ impl Transcript {
         failure
     }
 
-    /// Without what differs from run to run.
+    /// Returns the events without the values that differ from run to run.
     pub(crate) fn shape(&self) -> Vec<Value> {
         let mut events = self.events.clone();
         for event in &mut events {

@@ -1,4 +1,5 @@
-//! Single turns in the daemon: watched by others, interrupted by others, gone when it goes.
+//! Single turns in the daemon: watched and interrupted by other commands, and ended with the
+//! daemon.
 
 use rustix::process::Signal;
 
@@ -21,7 +22,7 @@ fn a_turn_is_watched_from_its_beginning_to_its_end() {
     assert_eq!(seen.turn(), turn);
     seen.completed();
     shown.wait().is(0).says("word1 word2 word3").says("the end");
-    // A turn that is over is told once more.
+    // A finished turn can be watched again.
     let again = machine.angelia(&["turns", "watch", "--json", &turn]);
     let again = Transcript::read_export(&format!("session\n{{}}\n{}", again.is(0).stdout));
     assert_eq!(again[0].end(), seen.end());

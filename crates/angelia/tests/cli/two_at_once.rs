@@ -33,7 +33,7 @@ fn it_does_not_wait_for_ever_and_names_the_holder() {
     let third = machine.angelia(&["run", "--json", "-s", "work", "third"]);
     third.is(75);
     Transcript::read(&third.stdout).failed("unavailable");
-    // Everything else goes on meanwhile.
+    // Other sessions continue meanwhile.
     machine.angelia(&["run", "another session"]).is(0);
     machine.angelia(&["sessions", "list"]).is(0);
     let session = machine

@@ -1,4 +1,5 @@
-//! A machine with a Codex: the real one with a scripted model, or a script that says what is asked first.
+//! A machine with a Codex: the real one with a scripted model, or a script that only answers the
+//! first questions (version, login).
 
 use std::{
     fs,
@@ -17,12 +18,12 @@ use crate::{
     stage::{Machine, Running, Serving, until},
 };
 
-/// What is in front of every configuration here.
+/// The beginning of every configuration here.
 fn configuration(more: &str) -> String {
     format!("executors: {{codex: {{warm: 0, env: {{{KEY}: dummy}}}}}}\n{more}")
 }
 
-/// A machine on which `codex` is found, and nothing else but a shell.
+/// Returns a machine that has only `codex` and a shell.
 fn with_program(put: impl FnOnce(PathBuf)) -> Machine {
     let mut machine = Machine::with_shell();
     let bin = machine.place.root().join("bin");
@@ -32,7 +33,7 @@ fn with_program(put: impl FnOnce(PathBuf)) -> Machine {
     machine
 }
 
-/// A Codex that only says its version and who is logged in.
+/// Installs a fake Codex that only reports its version and login.
 pub(crate) fn pretended(version: &str) -> Machine {
     with_program(|path| {
         let script = format!(
@@ -44,12 +45,12 @@ pub(crate) fn pretended(version: &str) -> Machine {
     })
 }
 
-/// Codex's own configuration, where nothing else is said.
+/// Codex's own configuration unless a test sets another one.
 pub(crate) fn config(machine: &Machine) -> PathBuf {
     machine.place.home().join(".codex/config.toml")
 }
 
-/// The real one, and a model whose answers the prompts script.
+/// The real Codex, and a model whose answers the prompts script.
 pub(crate) struct Lab {
     pub(crate) machine: Machine,
     pub(crate) server: ModelServer,
@@ -57,7 +58,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// `ours` is added to our configuration, `theirs` to Codex's.
+    /// Creates the setup; `ours` is added to our configuration, `theirs` to Codex's.
     pub(crate) fn new(ours: &str, theirs: &str) -> Self {
         let codex = RealCodex::find().unwrap();
         let machine = with_program(|path| symlink(&codex.path, path).unwrap());
@@ -72,7 +73,7 @@ impl Lab {
         fs::read_to_string(config(&self.machine)).unwrap()
     }
 
-    /// Codex itself, in the home that we also use.
+    /// Returns a command for Codex itself, in the same home that we use.
     pub(crate) fn codex(&self, arguments: &[&str]) -> Running {
         let mut command = self.machine.program(&self.codex.path);
         command.args(arguments).env(KEY, "dummy");
@@ -80,7 +81,7 @@ impl Lab {
     }
 }
 
-/// With a daemon in front of it.
+/// The setup with a daemon in front of it.
 pub(crate) struct Bench {
     pub(crate) lab: Lab,
     serving: Serving,
@@ -97,26 +98,26 @@ impl Bench {
         Self { lab, serving }
     }
 
-    /// Where clients go.
+    /// Returns the address for clients.
     pub(crate) fn url(&self) -> String {
         let address = fs::read_to_string(self.lab.machine.home().join("run/http.addr")).unwrap();
         format!("http://{}", address.trim())
     }
 
-    /// The owner's token: clients take it for an API key.
+    /// Returns the owner's token, which clients use as an API key.
     pub(crate) fn key(&self) -> String {
         let token = fs::read_to_string(self.lab.machine.home().join("token")).unwrap();
         token.trim().to_owned()
     }
 
-    /// What the model was sent, as text.
+    /// Returns the requests that the model received, as text.
     pub(crate) fn asked(&self) -> Vec<String> {
         let requests = self.lab.server.model_requests();
         let bodies = requests.iter();
         bodies.map(|request| String::from_utf8_lossy(&request.body).into_owned()).collect()
     }
 
-    /// Ends the daemon; nothing stays behind.
+    /// Stops the daemon, and asserts that no process is left.
     #[track_caller]
     pub(crate) fn end(self) {
         self.serving.stop().is(0);

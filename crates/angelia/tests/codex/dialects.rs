@@ -1,4 +1,4 @@
-//! The three dialects of the model APIs, as far as these tests speak them.
+//! The three dialects of the model APIs, as far as these tests use them.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(crate) enum Dialect {
 
 pub(crate) const ALL: [Dialect; 3] = [Dialect::Messages, Dialect::Chat, Dialect::Responses];
 
-/// One call of a tool, whoever spells it.
+/// A tool call, independent of the dialect.
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
     pub(crate) id: String,
@@ -39,7 +39,7 @@ impl Dialect {
         }
     }
 
-    /// A request of somebody who has one tool.
+    /// Returns a request of a client with one tool.
     pub(crate) fn with_tool(self, told: &[Value], name: &str) -> Value {
         let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
         let mut request = self.request(told);
@@ -83,7 +83,7 @@ impl Dialect {
         }
     }
 
-    /// The text of a stream, and that it has ended as streams do.
+    /// Returns the text of a stream, and asserts that the stream has ended properly.
     #[track_caller]
     pub(crate) fn streamed(self, answer: &Answer) -> String {
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -146,7 +146,7 @@ impl Dialect {
         }
     }
 
-    /// What the answer adds to the conversation.
+    /// Returns the messages that the answer adds to the conversation.
     pub(crate) fn said(self, answer: &Answer) -> Vec<Value> {
         match self {
             Self::Messages => {
@@ -175,7 +175,7 @@ impl Dialect {
     }
 }
 
-/// A body without the sizes of its pieces.
+/// Returns a body without its chunk sizes.
 fn unchunked(body: &str) -> String {
     let mut rest = body;
     let mut whole = String::new();

@@ -1,4 +1,4 @@
-//! In model mode no file of this machine can be read, by whatever tool the model names.
+//! In model mode no file of this machine can be read, whatever tool the model names.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::{
 
 const SECRET: &str = "the-content-of-a-private-file-27182";
 
-/// What models have called, or may call, to get at a machine.
+/// Tool calls that models have used, or may use, to reach a machine.
 const TOOLS: [&str; 27] = [
     "shell",
     "shell_command",
@@ -42,7 +42,7 @@ const TOOLS: [&str; 27] = [
     "skills.read",
 ];
 
-/// The tools that the program has told the model of, by name or kind.
+/// Returns the tools that Codex has offered to the model, by name or kind.
 fn offered(asked: &str) -> Vec<String> {
     let request: Value = serde_json::from_str(asked).unwrap();
     let tools = request["tools"].as_array().into_iter().flatten();
@@ -105,7 +105,7 @@ fn real_no_tool_reads_a_file() {
         "profile": "default", "permissions": {"file_system": {"read": ["/"]}},
         "sandbox_permissions": "require_escalated", "justification": "please"});
     for (index, name) in names.iter().enumerate() {
-        // The words of the change have the secret in them, which then is no discovery.
+        // The patch itself contains the secret, so finding it in the request proves nothing.
         let inputs = [everything.clone(), json!(script)];
         for input in inputs {
             let mut input = input;
@@ -133,7 +133,7 @@ fn real_no_tool_reads_a_file() {
     bench.end();
 }
 
-/// What the program would show by itself ends the request instead.
+/// The request fails instead of showing the model the instructions that Codex would add by itself.
 #[test]
 fn real_the_owners_own_instructions_are_not_shown() {
     let bench = Bench::new();

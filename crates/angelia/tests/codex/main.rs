@@ -1,5 +1,5 @@
-//! Codex behind the program itself: what it writes into the owner's configuration of Codex, the model
-//! APIs on the real Codex with a scripted model, and when it is used at all.
+//! Codex through the program: the settings it writes into the owner's Codex configuration, the
+//! model APIs on the real Codex with a scripted model, and when Codex is used at all.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -17,7 +17,7 @@ fn real_answers_streams_and_conversations_in_every_dialect() {
         assert_eq!(dialect.text(&answer), "one", "{dialect:?}");
         let session = answer.session().to_owned();
 
-        // The second turn brings the first, and only what is new is said.
+        // The second request carries the first turn, and only the new part is sent to the agent.
         let mut told = first.clone();
         told.extend(dialect.said(&answer));
         told.push(Dialect::user("ECHO:two"));
@@ -25,7 +25,7 @@ fn real_answers_streams_and_conversations_in_every_dialect() {
         assert_eq!(dialect.text(&answer), "two", "{dialect:?}");
         assert_eq!(answer.session(), session, "{dialect:?}");
 
-        // And the third, as a stream.
+        // The third turn is streamed.
         told.extend(dialect.said(&answer));
         told.push(Dialect::user("WORDS:5"));
         let mut request = dialect.request(&told);
@@ -42,7 +42,7 @@ fn real_answers_streams_and_conversations_in_every_dialect() {
     bench.end();
 }
 
-/// What the caller says is the whole prompt, and a history that nobody knows is carried.
+/// The caller's system prompt is the whole prompt, and an unknown history is carried over.
 #[test]
 fn real_the_callers_prompt_and_history_are_all_there_is() {
     let bench = Bench::with("developer_instructions = \"MARK-OF-THE-OWNER\"\n");

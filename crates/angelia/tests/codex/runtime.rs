@@ -1,4 +1,4 @@
-//! When Codex is used: E01 by the profile, and nothing else is touched; E02 the command that says so.
+//! When Codex is used: E01 by the profile, without touching anything else; E02 the status command.
 
 use crate::{bench::Lab, stage::until};
 
@@ -18,7 +18,7 @@ fn real_e01_only_who_asks_for_codex_gets_it() {
     assert_eq!(executor_of(&lab.machine.turn(&["hello"])), "parrot");
     assert_eq!(lab.server.model_requests().len(), 1);
 
-    // Enabled in its configuration or not: that is no choice of an agent.
+    // Enabling Angelia in Codex's configuration does not change which agent a profile uses.
     lab.machine.angelia(&["codex", "enable"]).is(0);
     assert_eq!(executor_of(&lab.machine.turn(&["hello"])), "parrot");
 }
@@ -44,7 +44,7 @@ fn real_e02_nothing_changes_under_a_running_turn() {
     assert_eq!(lab.config(), before);
 }
 
-/// A session that begins afterwards has what was enabled.
+/// A session that is created afterwards has the enabled settings.
 #[test]
 fn real_e02_what_is_enabled_is_there_in_the_next_session() {
     let lab = Lab::new("profiles: {default: {executor: codex}}\n", "");
@@ -63,8 +63,8 @@ fn real_e02_what_is_enabled_is_there_in_the_next_session() {
     until("the server is started", || started.exists());
 }
 
-/// E08: silence ends a turn with the text so far, a reason, and how to use another agent; the next turn
-/// has a new process.
+/// E08: silence ends a turn with the text so far, a reason, and a hint about using another agent;
+/// the next turn has a new process.
 #[test]
 fn real_e08_silence_ends_the_turn_and_the_next_one_works() {
     let ours = "profiles: {default: {executor: codex, permissions: unattended, \
@@ -83,7 +83,7 @@ fn real_e08_silence_ends_the_turn_and_the_next_one_works() {
     assert!(told.to_string().contains("echo ran"), "{told:#}");
 }
 
-/// E16: what Codex does counts for the budgets of a turn.
+/// E16: Codex's work counts towards the budgets of a turn.
 #[test]
 fn real_e16_tools_of_codex_are_counted() {
     let ours = "profiles: {default: {executor: codex, permissions: unattended, \

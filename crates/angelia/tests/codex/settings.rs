@@ -1,4 +1,4 @@
-//! `angelia codex enable|disable|status` on a Codex that only says who it is.
+//! `angelia codex enable|disable|status` on a fake Codex that only reports its version and login.
 
 use std::{fs, os::unix::fs::symlink, path::Path, thread};
 
@@ -29,7 +29,7 @@ fn read(machine: &Machine) -> String {
     fs::read_to_string(config(machine)).unwrap()
 }
 
-/// Besides the file itself nothing is in its folder.
+/// Asserts that the folder contains only the file itself.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().flatten();
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
@@ -45,7 +45,7 @@ fn enabled_and_disabled() {
     assert!(!shown.stdout.contains("sesame"), "{shown:?}");
     assert_eq!(read(&machine), THEIRS, "nothing is written");
 
-    // A server that cannot be is named, and hinders nothing.
+    // A server that Codex cannot have is named in a warning, and the others are still written.
     let done = machine.angelia(&["codex", "enable"]);
     done.is(1).says("enabled in").complains("mcp_servers.far: not written");
     done.complains("mcp_servers.docs: Codex does not take timeout");
@@ -81,7 +81,7 @@ fn parts_can_be_left_out() {
     assert!(!read(&machine).contains("default_permissions"));
     machine.angelia(&["codex", "status"]).is(0).says("up to date");
 
-    // What is installed of the vendor's own is switched on, unless it is switched off.
+    // The vendor's installed plugins are enabled, unless the user has disabled them.
     for name in ["notion", "slack"] {
         let plugin = format!("plugins/cache/openai-curated/{name}/1/.codex-plugin");
         let folder = config(&machine).with_file_name(plugin);
@@ -97,7 +97,7 @@ fn parts_can_be_left_out() {
     machine.angelia(&["codex", "off"]).is(0);
     assert_eq!(read(&machine), own);
 
-    // Not being able to look is no reason to stop.
+    // Failing to list the plugins does not stop the command.
     let cache = config(&machine).with_file_name("plugins");
     fs::remove_dir_all(&cache).unwrap();
     fs::write(&cache, "").unwrap();
@@ -125,7 +125,7 @@ fn where_there_was_no_file_there_is_none_again() {
         machine.angelia(&["codex", "disable"]).is(0);
         assert_eq!(read(&machine), text);
     }
-    // What was added meanwhile stays.
+    // Settings that were added in the meantime stay.
     machine.angelia(&["codex", "enable"]).is(0);
     write(&machine, &format!("{}\n[mine]\nx = 1\n", read(&machine)));
     machine.angelia(&["codex", "disable"]).is(0);
@@ -151,7 +151,7 @@ fn another_folder_and_a_link_to_another_file() {
     machine.angelia(&["--config", file, "codex", "enable"]).is(0);
     assert!(other.join("config.toml").symlink_metadata().unwrap().is_symlink());
     let text = fs::read_to_string(&real).unwrap();
-    // What leads to us is told to whom Codex starts.
+    // The configuration file and home are passed to the server that Codex starts.
     assert!(text.contains(&format!("args = [\"--config\", \"{file}\", \"mcp\"]")), "{text}");
     assert!(text.contains("env = { ANGELIA_HOME = "), "{text}");
     machine.angelia(&["codex", "disable"]).is(0);
@@ -168,7 +168,7 @@ fn what_is_broken_is_named_and_left_alone() {
     }
     assert_eq!(read(&machine), "a = 1\nb = = 2\n");
     fs::write(config(&machine), b"a = \"\xff\"\n").unwrap();
-    machine.angelia(&["codex", "enable"]).is(78).complains("not text");
+    machine.angelia(&["codex", "enable"]).is(78).complains("not UTF-8 text");
 }
 
 #[test]

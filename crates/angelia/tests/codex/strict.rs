@@ -1,4 +1,4 @@
-//! What is written, the real Codex reads: every key of it, and the servers in it.
+//! The real Codex accepts the configuration we write: every key, and the servers in it.
 
 use std::{fs, io::Write as _, process::Stdio};
 
@@ -40,7 +40,7 @@ const OURS: &str = r##"mcp_servers:
     startup_timeout_ms: 20
 "##;
 
-/// Starts the server with every key checked; it ends with its input.
+/// Starts the app-server with strict checking of keys; it exits at the end of its input.
 fn strict(lab: &Lab) -> Ran {
     let mut command = lab.machine.program(&lab.codex.path);
     command.args(["app-server", "--strict-config", "-c", "features.plugins=false"]);
@@ -89,7 +89,7 @@ fn real_every_key_is_known_to_codex() {
     assert_eq!(lab.config(), before);
 }
 
-/// Codex edits the same file, in an order of its own, and drops comments.
+/// Codex edits the same file, in its own order, and drops comments.
 #[test]
 fn real_what_codex_writes_meanwhile_stays() {
     let lab = Lab::new("mcp_servers: {docs: {command: docs, args: [x], env: {A: '1'}}}\n", "");

@@ -1,4 +1,4 @@
-//! The caller's tools through the real program: it waits for the results, in the same turn.
+//! The caller's tools through the real program, which waits for the results in the same turn.
 
 use serde_json::Value;
 
@@ -10,7 +10,8 @@ use crate::{
 const CALL: &str = r#"TOOL:{"name":"find","input":{"city":"Paris"}}:END ECHO:done"#;
 const CALLS: &str = r#"TOOL:[{"name":"find","input":{"city":"Paris"}},{"name":"find","input":{"city":"Rome"}}]:END ECHO:done"#;
 
-/// Calls are answered until there are none; all of them, and the conversation with its answer.
+/// Answers tool calls until there are no more; returns all calls, and the conversation with its
+/// answer.
 fn worked_off(bench: &Bench, dialect: Dialect, prompt: &str) -> (Vec<Called>, Vec<Value>) {
     let mut told = vec![Dialect::user(prompt)];
     let mut all = Vec::new();
@@ -46,7 +47,7 @@ fn real_a_call_and_its_result_in_every_dialect() {
         assert_eq!(asked.len(), before + 2, "{dialect:?}");
         assert!(asked[before + 1].contains("sunny in Paris"), "{dialect:?}");
 
-        // The conversation goes on.
+        // The conversation continues.
         let mut told = told;
         told.push(Dialect::user("ECHO:and on"));
         let answer = dialect.post(&bench, &dialect.with_tool(&told, "find"));

@@ -28,7 +28,7 @@ fn send(target: &str, text: &str) -> Value {
     call("bus_send", &with)
 }
 
-/// D46: the text is taken as it is, also where it looks like an option.
+/// D46: the text is passed on unchanged, also where it looks like an option.
 #[tokio::test(flavor = "multi_thread")]
 async fn d46_a_message_arrives_word_for_word() {
     let machine = machine();
@@ -70,7 +70,7 @@ fn d46_a_message_nobody_waits_for_is_queued_and_a_wrong_one_refused() {
     answers[3].fails("type:");
 }
 
-/// D47: health and endpoints; the own endpoint and session.
+/// D47: health, endpoints, and the caller's own endpoint and session.
 #[tokio::test(flavor = "multi_thread")]
 async fn d47_status_and_info() {
     let mut machine = machine();

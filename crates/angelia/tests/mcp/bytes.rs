@@ -1,4 +1,4 @@
-//! Plain bytes, as no client writes them.
+//! Raw bytes that no real client writes.
 
 use serde_json::{Value, json};
 

@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 
 use crate::stage::{ANGELIA, Machine, Running};
 
-/// Where Node.js is.
+/// The search path on which Node.js is found.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 const SCRIPT: &str = include_str!("client.mjs");
 
-/// One step of a client.
+/// Returns a client step that calls a tool.
 pub(crate) fn call(tool: &str, with: &Value) -> Value {
     json!({"call": tool, "with": with})
 }
 
-/// What became of a call.
+/// The result of a tool call.
 #[derive(Debug)]
 pub(crate) struct Called(Value);
 
 impl Called {
-    /// Everything it says.
+    /// Returns the whole text of the result.
     pub(crate) fn text(&self) -> String {
         let content = self.0["result"]["content"].as_array();
         let texts = content.into_iter().flatten();
@@ -42,13 +42,13 @@ impl Called {
         self.text()
     }
 
-    /// A tool that says it is JSON.
+    /// Returns the result of a successful call as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.works()).unwrap()
     }
 
-    /// It failed as a tool fails: the model is told.
+    /// Asserts that the tool reported an error (not a protocol error) with this text.
     #[track_caller]
     pub(crate) fn fails(&self, with: &str) -> String {
         assert_eq!(self.0["result"]["isError"], true, "{:#}", self.0);
@@ -57,7 +57,7 @@ impl Called {
         text
     }
 
-    /// What was told while it ran.
+    /// Returns the progress messages of the call.
     pub(crate) fn progress(&self) -> Vec<String> {
         let said = self.0["progress"].as_array().into_iter().flatten();
         said.filter_map(|one| one["message"].as_str().map(str::to_owned)).collect()
@@ -68,14 +68,14 @@ impl Called {
     }
 }
 
-/// The session that a delegated turn ran in.
+/// Returns the session that a delegated turn ran in.
 #[track_caller]
 pub(crate) fn session_in(text: &str) -> String {
     let (_, rest) = text.split_once("[session ").unwrap();
     rest.split_once(',').unwrap().0.to_owned()
 }
 
-/// A client that starts `angelia mcp` with these arguments; killed on drop.
+/// Starts a client that runs `angelia mcp` with these arguments; killed on drop.
 pub(crate) fn start(machine: &Machine, arguments: &[&str], steps: &[Value]) -> Running {
     let mut command = command(machine);
     let (script, order) = ordered(machine, arguments, steps);
@@ -83,7 +83,7 @@ pub(crate) fn start(machine: &Machine, arguments: &[&str], steps: &[Value]) -> R
     Running::of(command, Stdio::null())
 }
 
-/// One whose shell carries a mark, and which has taken the mark off before it starts anything.
+/// Starts a client from a marked shell that removes the mark before it starts anything.
 pub(crate) fn start_unmarked(machine: &Machine, mark: &str, steps: &[Value]) -> Running {
     let (script, order) = ordered(machine, &[], steps);
     let mut command = machine.program("/bin/sh");
@@ -95,7 +95,7 @@ pub(crate) fn start_unmarked(machine: &Machine, mark: &str, steps: &[Value]) -> 
     Running::of(command, Stdio::null())
 }
 
-/// The script, and a file that says what to do.
+/// Returns the client script and a file with its steps.
 fn ordered(machine: &Machine, arguments: &[&str], steps: &[Value]) -> (PathBuf, PathBuf) {
     static ORDERS: AtomicU32 = AtomicU32::new(0);
     let arguments = [&["mcp"], arguments].concat();
@@ -107,7 +107,7 @@ fn ordered(machine: &Machine, arguments: &[&str], steps: &[Value]) -> (PathBuf, 
     (script, path)
 }
 
-/// The same, to its end: one answer per step.
+/// Runs a client to its end and returns one result per step.
 #[track_caller]
 pub(crate) fn run(machine: &Machine, arguments: &[&str], steps: &[Value]) -> Vec<Called> {
     finish(start(machine, arguments, steps), steps)
@@ -132,7 +132,7 @@ fn command(machine: &Machine) -> Command {
     command
 }
 
-/// Node.js looks for packages beside the script, so it is put beside them.
+/// Copies the script beside its packages, where Node.js looks for them.
 fn script(machine: &Machine) -> PathBuf {
     let packages = workspace().join("target/npm/mcp/node_modules");
     assert!(packages.exists(), "run `cargo xtask setup` first");

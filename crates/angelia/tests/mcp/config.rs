@@ -1,4 +1,4 @@
-//! `delegate_to` as the configuration is checked.
+//! Validation of `delegate_to` in the configuration.
 
 use crate::stage::Machine;
 
@@ -51,7 +51,7 @@ fn circles_and_narrower_ones_are_fine() {
   m: {mode: model}
 ",
     );
-    // The way back leads to a wider place.
+    // The delegation back leads to a profile with a wider directory.
     machine.angelia(&["config", "check"]).is(78).complains("it works in /srv, outside");
     machine.configure(
         "profiles:

@@ -1,4 +1,4 @@
-//! Work handed on by the owner's own client, with a daemon and without.
+//! Work delegated by the owner's own client, with a daemon and without.
 
 use serde_json::{Value, json};
 
@@ -154,7 +154,7 @@ fn a_call_that_is_given_up_interrupts_its_turn() {
             "with": {"profile": "helper", "task": "!tool Look\n!hang"},
             "abort_on": "Look",
         });
-        // The server goes on with what comes next.
+        // The server continues with the next request.
         let steps = [hangs, task("helper", "still here")];
         let answers = client::run(&machine, &[], &steps);
         assert!(answers[0].raw()["threw"].is_string(), "{answers:?}");

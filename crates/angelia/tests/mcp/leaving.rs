@@ -1,4 +1,4 @@
-//! Clients that go away in the middle.
+//! Clients that disconnect in the middle of a call.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn is_alive(pid: i32) -> bool {
         && !command_line(pid.unsigned_abs()).is_empty()
 }
 
-/// The `angelia mcp` that works in this machine's folder.
+/// Returns the pid of the `angelia mcp` in this machine's folder.
 fn server_pid(machine: &Machine) -> i32 {
     let work = machine.work().canonicalize().unwrap();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();

@@ -1,4 +1,4 @@
-//! Processes of agents that would rather be somebody else.
+//! Processes of agents that try to hide their mark.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn steps() -> [Value; 4] {
     ]
 }
 
-/// An agent whose session is not known may do nothing in anybody's name, whatever it calls itself.
+/// An agent whose session is unknown may do nothing, whatever identity it claims.
 #[test]
 fn a_mark_that_belongs_to_no_session_opens_nothing() {
     let mut machine = Machine::new();
@@ -31,14 +31,14 @@ fn a_mark_that_belongs_to_no_session_opens_nothing() {
         machine.set("ANGELIA_AGENT", mark);
         check(&client::run(&machine, &[], &steps()));
     }
-    // Taking the mark off does not make it the owner's.
+    // Removing the mark does not turn the process into the owner's.
     machine.set("ANGELIA_AGENT", "");
     for mark in marks {
         let client = client::start_unmarked(&machine, mark, &steps());
         check(&client::finish(client, &steps()));
     }
     assert_eq!(machine.list("turns").len(), 1);
-    // A daemon that an agent started is nobody's.
+    // A daemon that an agent started does not act for the owner.
     machine.set("ANGELIA_AGENT", "released");
     let owner = client::run(&machine, &[], &steps());
     assert!(owner[0].works().contains("Parrot"));
@@ -47,7 +47,7 @@ fn a_mark_that_belongs_to_no_session_opens_nothing() {
 #[track_caller]
 fn check(answers: &[client::Called]) {
     for answer in &answers[..3] {
-        answer.fails("it cannot be told which session asks");
+        answer.fails("cannot tell which session is asking");
     }
     assert_eq!(answers[3].json()["running"], false);
 }

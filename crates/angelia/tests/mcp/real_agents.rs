@@ -1,4 +1,4 @@
-//! The real Claude Code and the real Codex, given our tools by the profile they run under.
+//! The real Claude Code and the real Codex, which get our tools from their profile.
 
 use std::{fs, path::Path};
 
@@ -16,14 +16,14 @@ use crate::{
     transcript::Transcript,
 };
 
-/// A machine on which both are installed, and think what the prompt says.
+/// A machine with both programs, whose models follow the prompt's directives.
 struct Lab {
     machine: Machine,
     _server: ModelServer,
 }
 
 impl Lab {
-    /// `profiles`: a block of the configuration.
+    /// Creates the setup; `profiles` is a block of the configuration.
     fn new(profiles: &str) -> Self {
         let server = ModelServer::start().unwrap();
         let mut machine = Machine::with_shell();
@@ -64,7 +64,7 @@ impl Lab {
         Self { machine, _server: server }
     }
 
-    /// A turn that ends well.
+    /// Runs a turn and asserts that it completes.
     #[track_caller]
     fn turn(&self, arguments: &[&str]) -> Transcript {
         let turn = self.machine.turn(arguments);
@@ -81,7 +81,7 @@ impl Lab {
     }
 }
 
-/// A prompt that makes the model call one of our tools.
+/// Returns a prompt that makes the model call one of our tools.
 fn calling(tool: &str, input: &Value) -> String {
     let call = json!({"name": format!("mcp__angelia__{tool}"), "input": input});
     format!("TOOL:{call}:END ECHO:the caller is done")
@@ -91,7 +91,7 @@ fn delegating(profile: &str, task: &str) -> String {
     calling("delegate", &json!({"profile": profile, "task": task}))
 }
 
-/// How the one call of a turn ended.
+/// Returns the result of the turn's only tool call.
 #[track_caller]
 fn result(turn: &Transcript) -> (bool, String) {
     let finished = turn.of_type("tool.finished");
@@ -120,11 +120,11 @@ fn real_claude_hands_work_on_and_gets_the_answer() {
         let (ok, output) = result(turn);
         assert!(ok, "{output}");
         assert!(output.contains("You said: words for the helper"), "{output}");
-        // Nobody was asked, although nobody could have answered.
+        // No approval was requested, which is required because nobody could have answered.
         assert!(turn.of_type("approval.requested").is_empty(), "{turn:#?}");
         prefixes.push(turn.end()["usage"]["prefix_sha256"].clone());
     };
-    // Alone, then with a daemon: the launch is the same.
+    // First without, then with a daemon: the launch is the same.
     check(&lab.turn(&[&prompt]));
     until("no agent is left", || marked(&lab.machine).is_empty());
     let serving = lab.machine.serve();
@@ -144,10 +144,10 @@ fn real_claude_hands_work_on_three_times_and_no_further() {
         prompt = delegating("default", &prompt);
     }
     lab.turn(&[&prompt]);
-    // The one asked for and three below it; the fourth was refused.
+    // The requested turn and three levels below it ran; the fourth was refused.
     let sessions = lab.machine.list("sessions");
     assert_eq!(sessions.len(), 4);
-    // The newest is the deepest.
+    // The newest session is the deepest one.
     let deepest = lab.machine.export(sessions[0]["id"].as_str().unwrap());
     refused(&deepest[0], "handed on 3 times already");
     lab.end(Some(serving));
@@ -168,7 +168,7 @@ fn real_claude_may_not_choose_whom_it_likes_nor_look_around() {
     let foreign = lab.machine.list("sessions").remove(0);
     let other = lab.turn(&[&delegating("other", "x")]);
     refused(&other, "may not hand work to `other`");
-    // Only here can be seen that it works elsewhere.
+    // Only this refusal shows that the profile works in another directory.
     let outside = lab.turn(&[&delegating("outside", "x")]);
     refused(&outside, "`outside` may do more than this session: it works in /");
 
@@ -233,7 +233,7 @@ fn real_codex_sends_a_message_and_hands_work_on() {
     lab.end(Some(serving));
 }
 
-/// D48: an agent that is reached by the bus knows its name there, and answers on it.
+/// D48: an agent that is reached over the bus knows its endpoint, and answers under it.
 #[test]
 fn real_claude_on_the_bus_knows_its_endpoint() {
     let lab = Lab::new("profiles:\n  default: {executor: claude, cwd: WORK}\n");
@@ -267,7 +267,7 @@ fn write_rules(home: &Path) {
     fs::write(home.join("bus-rules.yaml"), rules).unwrap();
 }
 
-/// Codex asks nobody about our server, so the server looks itself.
+/// Codex requests no approval for our server's tools, so the server checks the permission itself.
 #[test]
 fn real_codex_is_refused_what_its_profile_disallows() {
     let lab = Lab::new(

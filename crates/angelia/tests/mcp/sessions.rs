@@ -1,4 +1,4 @@
-//! What was recorded, as tools show it.
+//! Recorded sessions, as the tools show them.
 
 use serde_json::json;
 
@@ -39,7 +39,7 @@ fn the_owner_sees_every_session_page_by_page() {
     assert_eq!(shown["turns"][0]["input"], "third");
     assert_eq!(shown["turns"][0]["status"], "completed");
     answers[2].fails("there is no session `nonsense`");
-    answers[3].fails("not a place in the list");
+    answers[3].fails("not a cursor of the list");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn approvals_are_shown_and_cannot_be_decided() {
         "call": "delegate",
         "with": {"profile": "helper", "task": "!ask rm everything"},
     });
-    // The owner can decide in the daemon, so it waits there.
+    // With a daemon the owner can decide, so the approval waits there.
     let client = client::start(&machine, &[], &[asks]);
     until("it is asked", || !machine.list("approvals").is_empty());
     let pending = client::run(&machine, &[], &[call("approvals_pending", &json!({}))]);

@@ -1,15 +1,15 @@
-//! `notify-agent` and the sender's name, with the real tmux on a socket of its own.
+//! `notify-agent` and the sender's name, with the real tmux on a private socket.
 
 use super::{
     bus::Bus,
     place::{Place, eventually, text},
 };
 
-/// A tmux server of this test only; ends with it.
+/// A tmux server for this test only; killed when the test ends.
 struct Tmux<'a>(&'a Place);
 
 impl<'a> Tmux<'a> {
-    /// A session in which a program runs instead of a shell.
+    /// Starts a session that runs a program instead of a shell.
     fn with_session(place: &'a Place, name: &str, program: &str) -> Self {
         let tmux = Self(place);
         let size = ["-x", "200", "-y", "50"];
@@ -27,7 +27,7 @@ impl Drop for Tmux<'_> {
     }
 }
 
-/// Notes every line that it is given, and every interrupt.
+/// A script that records every line it reads and every interrupt.
 const NOTES: &str = "trap : INT; while :; do cat >> notes; echo interrupted >> notes; done";
 
 fn notes(place: &Place, lines: usize) -> Vec<String> {

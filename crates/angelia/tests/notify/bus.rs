@@ -1,4 +1,4 @@
-//! A bus on strings: hears one message on each connection and answers as the test says.
+//! A fake bus: reads one message per connection and gives the answers that the test has set.
 
 use std::{
     io::{Read as _, Write as _},
@@ -18,7 +18,7 @@ pub(crate) struct Bus {
 }
 
 impl Bus {
-    /// With the answers to each message; `ID` in them stands for the message's own.
+    /// Starts with the answers to each message; `ID` in them stands for the message's id.
     pub(crate) fn new(place: &Place, name: &str, answers: Vec<Vec<&'static str>>) -> Self {
         let socket = place.path(name);
         std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
@@ -40,7 +40,7 @@ impl Bus {
                     stream.write_all(answer.as_bytes()).unwrap();
                 }
                 sender.send(message).unwrap();
-                // Until the sender has gone.
+                // Wait until the sender has disconnected.
                 let _end = stream.read(&mut [0]);
             }
         });

@@ -1,4 +1,4 @@
-//! `notify-hermes`: what it sends, what it says, and how it ends.
+//! `notify-hermes`: the message it sends, its output and its exit code.
 
 use serde_json::json;
 
@@ -96,7 +96,7 @@ fn names_go_through_the_role_map() {
     assert_eq!(send(&["--from", "be"]), "Backend");
     assert_eq!(send(&["--from", "Backend"]), "Backend");
     assert_eq!(send(&["--from", "be", "--config", other.to_str().unwrap()]), "Other");
-    // A broken file costs the names, not the message.
+    // A broken file loses the names, but not the message.
     place.write(".angelia/bus-rules.yaml", "- a list\n");
     assert_eq!(send(&["--from", "be"]), "be");
 }

@@ -1,5 +1,5 @@
-//! The senders, as programs: `notify-hermes` against a bus on strings, `notify-agent` against the
-//! real tmux.
+//! The senders as programs: `notify-hermes` against a bus that the test controls, `notify-agent`
+//! against the real tmux.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! A private home with the program under its other names in it.
+//! The test setup: a private home with links to the program under its other names.
 
 use std::{
     path::{Path, PathBuf},
@@ -35,7 +35,7 @@ impl Place {
         path
     }
 
-    /// A program with nothing of this machine's but its search path.
+    /// Returns a command with a cleared environment except for the search path.
     #[expect(clippy::disallowed_methods, reason = "a test starts the program under test")]
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(self.path(program.as_ref().to_str().unwrap()));
@@ -61,7 +61,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Waits for something that happens elsewhere.
+/// Polls until `look` returns something; panics after [`DEADLINE`].
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + DEADLINE;
     loop {

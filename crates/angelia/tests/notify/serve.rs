@@ -1,4 +1,4 @@
-//! The whole way: a sender, the daemon with its bus, a rule, an agent, and the reply at a webhook.
+//! End to end: a sender, the daemon with its bus, a rule, an agent, and the reply at a webhook.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::place::{DEADLINE, Place, eventually, text};
 
-/// `angelia serve`, ended in order with the test.
+/// A running `angelia serve`; stopped in an orderly way when the test ends.
 struct Daemon(Child);
 
 impl Daemon {
@@ -49,7 +49,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Hears the texts that a webhook is sent.
+/// A webhook server that collects the texts it receives.
 fn webhook() -> (String, mpsc::Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -120,7 +120,7 @@ fn a_message_becomes_a_turn_and_its_reply_reaches_the_webhook() {
 
     send(&["--type", "note", "hello"]);
     send(&["--type", "nobody knows", "shown anyway"]);
-    // An edit counts at once, and a broken one does not.
+    // An edited rules file applies at once; a broken one is ignored.
     place.write(".angelia/bus-rules.yaml", &rules.replace("from {from}", "edited {from}"));
     send(&["--type", "note", "again"]);
     place.write(".angelia/bus-rules.yaml", "callbacks:\n- {match_type: [}\n");

@@ -11,7 +11,7 @@ on_both! {
     conversation super::a_conversation_costs_what_it_must;
 }
 
-/// Three turns, sent as a stateless client sends them: three requests, one process.
+/// Three turns, sent as a stateless client sends them, give three model requests and one process.
 fn a_conversation_costs_what_it_must(bench: Bench) {
     bench.script("anthropic_sdk.py", &["conversation"]);
     assert_eq!(bench.asked().len(), 3);

@@ -1,5 +1,5 @@
-//! The test bench: a machine with the real Claude Code, a model whose answers the prompts script, a
-//! daemon in front of them, and a client's script that talks to it.
+//! The test setup: a machine with the real Claude Code, a model whose answers the prompts script, a
+//! daemon in front of them, and a client's script that talks to the daemon.
 
 use std::{
     fs,
@@ -20,10 +20,10 @@ use crate::{
 pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGM4oaGBFTEMLQkA\
     gl1GAWqNFmsAAAAASUVORK5CYII=";
 
-/// For a whole script: some of them start ten agents.
+/// The time limit of a whole script; some scripts start ten agents.
 const PATIENCE: Duration = Duration::from_mins(6);
 
-/// What a bench has besides the usual.
+/// Additions to the standard configuration of the setup.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct More<'a> {
     /// Lines of `executors.claude`.
@@ -82,19 +82,20 @@ impl Bench {
         Self { machine, server, serving }
     }
 
-    /// Where clients go.
+    /// Returns the address for clients.
     pub(crate) fn url(&self) -> String {
         let address = fs::read_to_string(self.machine.home().join("run/http.addr")).unwrap();
         format!("http://{}", address.trim())
     }
 
-    /// The owner's token: clients take it for an API key.
+    /// Returns the owner's token, which clients use as an API key.
     pub(crate) fn key(&self) -> String {
         let token = fs::read_to_string(self.machine.home().join("token")).unwrap();
         token.trim().to_owned()
     }
 
-    /// Runs a script of `tests/clients`, all of it or the scenarios named, to a good end.
+    /// Runs a script of `tests/clients`, whole or only the named scenarios, and asserts that it
+    /// succeeds.
     #[track_caller]
     pub(crate) fn script(&self, script: &str, scenarios: &[&str]) -> Ran {
         let (program, path) = if Path::new(script).extension().is_some_and(|it| it == "py") {
@@ -124,7 +125,8 @@ impl Bench {
         ran
     }
 
-    /// A whole script, which shows a picture and at last goes away in the middle of an answer.
+    /// Runs a whole script, which sends an image and at last disconnects in the middle of an
+    /// answer.
     #[track_caller]
     pub(crate) fn everything(self, script: &str) {
         self.script(script, &[]);
@@ -133,7 +135,7 @@ impl Bench {
         self.end();
     }
 
-    /// Node.js looks for packages beside the script, so the scripts are put beside the packages.
+    /// Copies the scripts beside their packages, where Node.js looks for them.
     fn javascript(&self) -> PathBuf {
         let packages = workspace().join("target/npm/clients/node_modules");
         assert!(packages.exists(), "run `cargo xtask setup` first");
@@ -152,7 +154,7 @@ impl Bench {
         folder
     }
 
-    /// What the model was sent, as text.
+    /// Returns the requests that the model received, as text.
     pub(crate) fn asked(&self) -> Vec<String> {
         let requests = self.server.model_requests();
         let bodies = requests.iter();
@@ -166,19 +168,19 @@ impl Bench {
         assert!(seen, "the picture did not reach the model");
     }
 
-    /// A client that went away has stopped its turn.
+    /// Asserts that a client that disconnected has stopped its turn.
     #[track_caller]
     pub(crate) fn model_was_left_alone(&self) {
         until("the answer is broken off", || self.server.abandoned() > 0);
     }
 
-    /// The agents that live now.
+    /// Returns the living agents.
     pub(crate) fn agents(&self) -> usize {
         let marked = agents::marked(&self.machine);
         marked.len()
     }
 
-    /// Ends the daemon; nothing stays behind.
+    /// Stops the daemon, and asserts that no process is left.
     #[track_caller]
     pub(crate) fn end(self) {
         self.serving.stop().is(0);
@@ -186,7 +188,7 @@ impl Bench {
     }
 }
 
-/// Waits for the end of something long.
+/// Waits for a long-running command to end.
 pub(crate) fn patiently(mut running: Running) -> Ran {
     let end = Instant::now() + PATIENCE;
     while running.child.try_wait().unwrap().is_none() && Instant::now() < end {
@@ -195,7 +197,7 @@ pub(crate) fn patiently(mut running: Running) -> Ran {
     running.wait()
 }
 
-/// A test on the oldest and one on the newest Claude Code.
+/// Defines a test on the oldest and one on the newest Claude Code.
 macro_rules! on_both {
     ($($name:ident $run:expr;)*) => { $(
         mod $name {

@@ -15,14 +15,14 @@ on_both! {
     newest_as_client |bench| super::works(bench, &angelia_testkit::real::RealClaude::newest().unwrap());
 }
 
-/// A home of its own, and Angelia for its vendor.
+/// A Claude Code with its own home that uses Angelia as its model API.
 struct Client {
     place: Isolated,
     claude: RealClaude,
 }
 
 impl Client {
-    /// One command, as people type it; its result.
+    /// Runs one command as a user types it, and returns its result.
     #[track_caller]
     fn asks(&self, bench: &Bench, arguments: &[&str], prompt: &str) -> Value {
         let mut command = bench.machine.program(&self.claude.path);
@@ -55,12 +55,12 @@ fn works(bench: Bench, claude: &RealClaude) {
     assert_eq!(first["result"], "hello from the inside");
     let session = first["session_id"].as_str().unwrap();
 
-    // The conversation goes on, and costs one request of the model for each of its own.
+    // The conversation continues, with one model request for each of the client's requests.
     let second = client.asks(&bench, &["--resume", session], "ECHO:and again");
     assert_eq!(second["result"], "and again");
     assert_eq!(bench.asked().len(), 2);
 
-    // Its own tools: it runs them, and the model behind Angelia calls them.
+    // The client runs its own tools, and the model behind Angelia calls them.
     let call = r#"TOOL:{"name":"mcp__client__Bash","input":{"command":"echo $((40+2)) > made","description":"writes"}}:END ECHO:done"#;
     let allowed = ["--allowedTools", "Bash", "--permission-mode", "acceptEdits"];
     let third = client.asks(&bench, &allowed, call);

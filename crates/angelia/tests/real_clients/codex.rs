@@ -20,7 +20,7 @@ on_both! {
     error_and_cancel super::fails_and_leaves;
 }
 
-/// A home of its own, in which Angelia is the provider of models.
+/// A Codex with its own home that uses Angelia as its model provider.
 struct Client {
     place: Isolated,
 }
@@ -62,7 +62,7 @@ stream_max_retries = 0
         command
     }
 
-    /// One command; what it tells, event by event, of which this is the last.
+    /// Runs one command and returns its events.
     #[track_caller]
     fn ends(&self, bench: &Bench, arguments: &[&str], wanted: &str) -> Vec<Value> {
         let command = self.command(bench, arguments);
@@ -75,14 +75,14 @@ stream_max_retries = 0
         events
     }
 
-    /// One command that ends well.
+    /// Runs one command and asserts that it succeeds.
     #[track_caller]
     fn asks(&self, bench: &Bench, arguments: &[&str]) -> Vec<Value> {
         self.ends(bench, arguments, "turn.completed")
     }
 }
 
-/// The last words of the agent.
+/// Returns the agent's last message.
 fn said(events: &[Value]) -> &str {
     let said = events.iter().rfind(|event| event["item"]["type"] == "agent_message");
     said.and_then(|event| event["item"]["text"].as_str()).unwrap()
@@ -94,12 +94,12 @@ fn works(bench: Bench) {
     assert_eq!(said(&first), "hello from the inside");
     let thread = first[0]["thread_id"].as_str().unwrap();
 
-    // The conversation goes on, and costs one request of the model for each of its own.
+    // The conversation continues, with one model request for each of the client's requests.
     let second = client.asks(&bench, &["resume", thread, "ECHO:and again"]);
     assert_eq!(said(&second), "and again");
     assert_eq!(bench.asked().len(), 2);
 
-    // Its own tools: it runs them, and the model behind Angelia calls them.
+    // The client runs its own tools, and the model behind Angelia calls them.
     let call = r#"TOOL:{"name":"mcp__client__exec_command","input":{"cmd":"echo $((40+2)) > made"}}:END ECHO:done"#;
     assert_eq!(said(&client.asks(&bench, &[call])), "done");
     let made = fs::read_to_string(client.place.work().join("made")).unwrap();
@@ -130,7 +130,7 @@ fn fails_and_leaves(bench: Bench) {
     let failed = client.ends(&bench, &["STATUS:400 ECHO:no way"], "turn.failed");
     let message = failed.last().unwrap()["error"]["message"].as_str();
     assert!(message.unwrap().contains("no way"), "{failed:#?}");
-    // It was not tried again: the work could have been done twice.
+    // The client did not retry: that could have done the work twice.
     assert_eq!(bench.machine.list("turns").len(), 1);
 
     let asked = bench.asked().len();
@@ -142,7 +142,7 @@ fn fails_and_leaves(bench: Bench) {
     bench.end();
 }
 
-/// Where the package of this platform has it.
+/// Returns the program's path inside the package for this platform.
 fn binary() -> std::path::PathBuf {
     let packages = workspace().join("target/npm/codex/node_modules");
     let packages = fs::read_dir(packages).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! Real clients of the model APIs, unmodified, against `angelia serve` on the real Claude Code with
-//! a scripted model: what they are made for works. Their scripts are in `tests/clients`.
+//! Unmodified real clients of the model APIs against `angelia serve` on the real Claude Code with a
+//! scripted model. Their scripts are in `tests/clients`.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -22,7 +22,7 @@ on_both! {
     instructed_once super::what_came_first_stays;
 }
 
-/// A script that knows several ways to speak, all of it in one of them.
+/// Runs a whole script in one of the several API styles that it supports.
 fn one_way(bench: Bench, script: &str, way: &str) {
     let scenarios = "plain streamed conversation tools image schema errors cancel";
     let scenarios: Vec<String> =
@@ -34,8 +34,7 @@ fn one_way(bench: Bench, script: &str, way: &str) {
     bench.end();
 }
 
-/// Three turns are three requests of the model and one process, however the client tells what was
-/// said before.
+/// Three turns give three model requests and one process, however the client carries the history.
 fn costs_three(bench: Bench, script: &str, scenario: &str) {
     bench.script(script, &[scenario]);
     assert_eq!(bench.asked().len(), 3);
@@ -43,7 +42,7 @@ fn costs_three(bench: Bench, script: &str, scenario: &str) {
     bench.end();
 }
 
-/// A conversation that is continued by its name keeps the instructions it began with.
+/// A conversation that is continued by its id keeps its original instructions.
 fn what_came_first_stays(bench: Bench) {
     bench.script("openai_responses.py", &["instructed_once"]);
     let asked = bench.asked();

@@ -38,7 +38,7 @@ fn mentioned_files(bench: Bench) {
     let answer = post(&bench, &body);
     assert_eq!(answer.text(), "done");
 
-    // As the first words, as a command, and inside a tool's result.
+    // The file is named at the start of the prompt, as a command, and inside a tool result.
     for text in [
         format!("{at}\nECHO:a"),
         format!("/read {at} ECHO:b"),

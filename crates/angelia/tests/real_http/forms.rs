@@ -1,4 +1,4 @@
-//! Answers that must have a form, by the program's own means, checked here.
+//! Answers with a required schema, produced by the program itself and checked here.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The model APIs on the real Claude Code with a scripted model: sessions by history, the caller's
-//! tools, and that nothing of this machine can be read in model mode.
+//! The model APIs on the real Claude Code with a scripted model: sessions matched by history, the
+//! caller's tools, and that model mode can read nothing of this machine.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What people who come from Plano's claude-cli provider rely on (rows C04–C16 and C24 of the
+//! The features that users of Plano's claude-cli provider rely on (rows C04–C16 and C24 of the
 //! checklist), on the real program.
 
 use std::fs;
@@ -16,7 +16,7 @@ use crate::{
 const AGENTS: More<'static> =
     More { claude: "    cwd: /\n", http: "  agent_mode: true\n", blocks: "", variables: &[] };
 
-/// A request for an agent that acts, under the name that Plano gives it.
+/// Returns a request in agent mode, under Plano's model name.
 fn ask(told: &[Value]) -> Value {
     json!({"model": "claude-cli/sonnet", "max_tokens": 4096, "messages": told})
 }
@@ -31,7 +31,7 @@ fn get(bench: &Bench, path: &str) -> Answer {
     request(bench, "GET", path, "", &Value::Null)
 }
 
-/// The processes of the program, without what they start themselves.
+/// Returns the processes of the program, without their own children.
 fn programs(bench: &Bench) -> Vec<u32> {
     let mut pids = agents::marked(&bench.machine);
     pids.retain(|pid| agents::command_line(*pid).contains("--input-format"));
@@ -61,7 +61,7 @@ fn real_the_surface_and_the_ids_of_models() {
         for id in ["claude/sonnet", "claude/opus", "claude/haiku", "claude-agent/sonnet"] {
             assert!(listed.contains(id), "{id} in {listed}");
         }
-        // Without its prefix, as the program knows it; dated ids go through as they are.
+        // The program gets the model without the prefix; dated ids are passed on unchanged.
         let dated = json!({"model": "claude-sonnet-4-5-20250929", "max_tokens": 9,
             "messages": [user("ECHO:x")]});
         assert_eq!(post(&bench, &dated).status, 200);
@@ -72,7 +72,7 @@ fn real_the_surface_and_the_ids_of_models() {
     });
 }
 
-/// C07, C09, C10: how the program is started, and with what of our environment.
+/// C07, C09, C10: the program's arguments, and the part of our environment that it gets.
 #[test]
 fn real_the_command_line_and_the_environment_of_the_program() {
     let more = More {
@@ -114,7 +114,8 @@ fn real_the_command_line_and_the_environment_of_the_program() {
     });
 }
 
-/// C08: appended for an agent, alone for a model; a list of blocks is one text.
+/// C08: the system prompt is appended in agent mode and stands alone in model mode; a list of
+/// blocks becomes one text.
 #[test]
 fn real_the_system_prompt_of_the_request() {
     on_both(AGENTS, |bench| {
@@ -142,7 +143,7 @@ fn real_the_system_prompt_of_the_request() {
     });
 }
 
-/// C11, C13: a name for the conversation, which is continued in the same process.
+/// C11, C13: a named conversation continues in the same process.
 #[test]
 fn real_the_session_header_keeps_conversations_apart() {
     on_both(AGENTS, |bench| {
@@ -159,7 +160,7 @@ fn real_the_session_header_keeps_conversations_apart() {
         assert_eq!(again.text(), "two");
         assert_eq!(again.session(), one.session());
         assert_eq!(programs(&bench).len(), 2);
-        // Only the new turn was sent: the program has the rest.
+        // Only the new turn was sent, because the program already has the rest.
         assert_eq!(bench.asked().len(), 3);
         let lines = seen_by_the_model(&bench.asked()[2]);
         let twice = lines.iter().filter(|line| *line == "user: ECHO:one").count();
@@ -168,7 +169,8 @@ fn real_the_session_header_keeps_conversations_apart() {
     });
 }
 
-/// C15, C16, C24: its variables; idle processes end by themselves, and the oldest makes room.
+/// C15, C16, C24: Plano's variables; idle processes end by themselves, and the oldest one is
+/// replaced when there are too many.
 #[test]
 fn real_idle_processes_end_and_the_oldest_makes_room() {
     let more = More {
@@ -184,7 +186,7 @@ fn real_idle_processes_end_and_the_oldest_makes_room() {
         assert_eq!(post(&bench, &ask(&[user("ECHO:two")])).text(), "two");
         assert!(programs(&bench).len() <= 1, "one made room for the other");
         until("the idle one is ended", || bench.agents() == 0);
-        // Nothing is lost with the process.
+        // The conversation survives the end of its process.
         let told = [user("ECHO:two"), assistant("two"), user("ECHO:three")];
         assert_eq!(post(&bench, &ask(&told)).text(), "three");
         let lines = seen_by_the_model(bench.asked().last().unwrap());

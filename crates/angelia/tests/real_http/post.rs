@@ -1,4 +1,4 @@
-//! Requests by hand, and the model's view of what became of them.
+//! Plain HTTP requests, and the model requests that result from them.
 
 use std::{
     io::{Read as _, Write as _},
@@ -29,7 +29,7 @@ impl Answer {
         self.header("x-angelia-session")
     }
 
-    /// The text blocks of a message, joined.
+    /// Returns the text blocks of a message, joined.
     pub(crate) fn text(&self) -> String {
         assert_eq!(self.status, 200, "{self:?}");
         let blocks = self.body["content"].as_array().unwrap().iter();
@@ -46,7 +46,7 @@ pub(crate) fn post_to(bench: &Bench, path: &str, body: &Value) -> Answer {
     request(bench, "POST", path, "", body)
 }
 
-/// With headers of the test's choice.
+/// Sends a request with extra headers.
 pub(crate) fn request(
     bench: &Bench,
     method: &str,
@@ -74,7 +74,7 @@ pub(crate) fn request(
     }
 }
 
-/// A request with a conversation.
+/// Returns a Messages request with a conversation.
 pub(crate) fn messages(messages: &[Value]) -> Value {
     json!({"model": "claude/sonnet", "max_tokens": 4096, "messages": messages})
 }
@@ -87,8 +87,8 @@ pub(crate) fn assistant(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
 
-/// The conversation of a model request, one line per message, without what the program itself says
-/// in it: reminders, and messages of the role `system`.
+/// Returns the conversation of a model request, one line per message, without the program's own
+/// additions: reminders, and messages with the role `system`.
 pub(crate) fn seen_by_the_model(request: &str) -> Vec<String> {
     let request: Value = serde_json::from_str(request).unwrap();
     let text = |block: &Value| -> Option<String> {

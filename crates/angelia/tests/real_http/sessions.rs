@@ -1,4 +1,4 @@
-//! A stateless client's conversation: as many model requests as turns, in one process.
+//! A stateless client's conversation: one model request per turn, in one process.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn three_turns(bench: Bench) {
     let mut told = vec![user("ECHO:one"), assistant("one"), user("ECHO:two")];
     let second = post(&bench, &messages(&told));
     assert_eq!(second.text(), "two");
-    // Rewritten: blocks for strings, whitespace, thinking that was never there.
+    // The client rewrites the history: blocks for strings, whitespace, invented thinking.
     told[0] = json!({"role": "user", "content": [{"type": "text", "text": "ECHO:one "}]});
     told[1] = json!({"role": "assistant", "content": [
         {"type": "thinking", "thinking": "hm", "signature": "s"},

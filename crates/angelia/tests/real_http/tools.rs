@@ -1,4 +1,4 @@
-//! The caller's tools through the real program: it waits for the results, in the same process.
+//! The caller's tools through the real program, which waits for the results in the same process.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn ask(told: &[Value]) -> Value {
     body
 }
 
-/// The calls of an answer.
+/// Returns the tool calls of an answer.
 fn calls(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.body["stop_reason"], "tool_use", "{answer:?}");
@@ -90,7 +90,7 @@ fn a_lost_process(bench: Bench) {
     let (told, _) = one_round(&bench, CALL, 1);
     for pid in agents::marked(&bench.machine) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        // It may be the child of another, and gone with it.
+        // The process may be the child of another killed one, and already gone.
         let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
     let second = post(&bench, &ask(&told));

@@ -1,5 +1,5 @@
-//! A client that does not behave: it goes away before the answer, in the middle of it, or never
-//! comes back.
+//! A misbehaving client: it disconnects before the answer or in the middle of it, or never comes
+//! back.
 
 use std::{
     io::{Read as _, Write as _},
@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// Longer than any turn here; who waits longer than that has been forgotten.
+/// Longer than any turn here; a request that takes longer was lost.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Dialect {
         }
     }
 
-    /// The last words of a stream that ended in order.
+    /// Returns the strings with which a complete stream ends.
     const fn last_words(self) -> &'static [&'static str] {
         match self {
             Self::Messages => &["event: message_stop"],
@@ -41,7 +41,7 @@ impl Dialect {
         }
     }
 
-    /// A request that says this.
+    /// Returns a request body with this conversation.
     pub(crate) fn body(self, conversation: &[Value], stream: bool) -> Value {
         let field = if self == Self::Responses { "input" } else { "messages" };
         json!({"model": "claude/sonnet", "max_tokens": 4096, field: conversation, "stream": stream})
@@ -58,7 +58,7 @@ impl Dialect {
         }
     }
 
-    /// What the assistant said, as it is sent back, and the ids of its calls.
+    /// Returns the assistant's messages as a client sends them back, and the ids of the tool calls.
     pub(crate) fn answer(self, body: &Value) -> (Vec<Value>, Vec<String>) {
         let id = |call: &Value, field: &str| call[field].as_str().unwrap().to_owned();
         match self {
@@ -95,7 +95,7 @@ impl Dialect {
     }
 }
 
-/// Where the daemon is, and what it wants to hear.
+/// The daemon's address and API key.
 #[derive(Clone, Debug)]
 pub(crate) struct Door {
     pub(crate) address: String,
@@ -141,7 +141,7 @@ impl Asked {
         stream
     }
 
-    /// To the end. What is streamed must end in order.
+    /// Reads the answer to its end, and asserts that a stream ends properly.
     pub(crate) fn whole(&self, door: &Door) -> Answer {
         let mut text = String::new();
         self.begin(door).read_to_string(&mut text).unwrap();
@@ -155,7 +155,7 @@ impl Asked {
         Answer { status, text: body.to_owned() }
     }
 
-    /// Away before anything has come; perhaps before everything was sent.
+    /// Disconnects before any answer; with `half`, before the whole request is sent.
     pub(crate) fn leave_at_once(&self, door: &Door, half: bool) {
         if !half {
             drop(self.begin(door));
@@ -166,16 +166,16 @@ impl Asked {
         stream.write_all(&text.as_bytes()[..text.len() / 2]).unwrap();
     }
 
-    /// Away when the answer has begun.
+    /// Disconnects when the answer has started.
     pub(crate) fn leave_midway(&self, door: &Door) {
         let mut stream = self.begin(door);
         let mut piece = [0; 512];
-        // It may be over by then.
+        // The answer may be complete by then.
         let _count = stream.read(&mut piece).unwrap();
     }
 }
 
-/// As the owner, over the socket.
+/// Sends a GET request as the owner, over the Unix socket.
 pub(crate) fn get(socket: &Path, path: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");

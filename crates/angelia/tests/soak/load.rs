@@ -1,4 +1,4 @@
-//! What the clients do, request by request: each thing with its share, all of it by chance.
+//! The random behaviour of the clients: each kind of request with its share.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -9,8 +9,8 @@ use crate::{
     seeded::Chance,
 };
 
-/// What can be answered here. The agent may have been killed (502), the turn interrupted (409), the
-/// queue or the places full (429); never our own fault.
+/// The allowed statuses. The agent may have been killed (502), the turn interrupted (409), the
+/// queue or the agent slots full (429); an internal error (500) is never allowed.
 const ALLOWED: [u16; 5] = [200, 409, 429, 502, 503];
 
 /// One client.
@@ -22,7 +22,7 @@ pub(crate) struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Sends about so many requests.
+    /// Sends about this many requests.
     pub(crate) fn work(&mut self, requests: usize) {
         let mut sent = 0;
         while sent < requests {
@@ -68,7 +68,7 @@ impl Client<'_> {
         self.asked(&[user(&prompt)], stream)
     }
 
-    /// One turn, or several with the history.
+    /// Runs one turn, or several with the history.
     fn converse(&mut self) -> usize {
         if self.chance.percent(50) {
             let answer = self.one(true).whole(self.door);
@@ -137,7 +137,7 @@ impl Client<'_> {
         2
     }
 
-    /// The result may come, come late, or never.
+    /// Calls a tool whose result may come at once, late, or never.
     fn use_a_tool(&mut self) -> usize {
         let number = self.chance.next() % 1_000_000;
         let call = format!(r#"TOOL:{{"name":"mcp__client__find","input":{{"n":{number}}}}}:END"#);

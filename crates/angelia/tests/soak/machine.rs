@@ -1,4 +1,4 @@
-//! What a daemon holds on to: processes, file descriptors, memory, and what it says of itself.
+//! The resources a daemon uses: processes, file descriptors, memory, and its own metrics.
 
 use std::{collections::HashMap, fmt, fs, path::Path};
 
@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{client::get, seeded::Chance};
 
-/// What there is at one moment.
+/// The resources at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     pub(crate) descendants: usize,
@@ -40,7 +40,7 @@ impl Held {
         self.metrics.get(name).copied().unwrap_or_default()
     }
 
-    /// Nothing is under way.
+    /// Reports whether no work is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         let under_way = [
             "angelia_turns{state=\"queued\"}",
@@ -72,11 +72,12 @@ fn metrics(socket: &Path) -> HashMap<String, f64> {
     values.collect()
 }
 
-/// What the store may hold: two for each connection (a writer, one that empties the log, four
-/// readers, and one for each of at most four threads that look something up), and one for all.
+/// The most file descriptors of the store: two for each connection (a writer, a checkpointer, four
+/// readers, and one for each of at most four lookup threads), and one shared by all.
 const MOST_OF_THE_STORE: usize = 2 * (1 + 1 + 4 + 4) + 1;
 
-/// Without those of the store, which opens its file for as many readers as there were at once.
+/// Counts the file descriptors without those of the store, which depend on the number of concurrent
+/// readers so far.
 fn descriptors(pid: u32) -> usize {
     let all = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let leads_to_the_store = |entry: &fs::DirEntry| {
@@ -89,7 +90,7 @@ fn descriptors(pid: u32) -> usize {
     others.len()
 }
 
-/// In memory, in kilobytes.
+/// Returns the resident memory in kilobytes.
 fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -97,7 +98,7 @@ fn resident(pid: u32) -> u64 {
     number.and_then(|number| number.parse().ok()).unwrap()
 }
 
-/// Everything that the daemon started, and what that started in turn.
+/// Returns all descendants of the daemon.
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let mut parents: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -106,7 +107,7 @@ pub(crate) fn descendants(pid: u32) -> Vec<u32> {
             continue;
         };
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // After the name, which may have anything in it: the state, and the parent.
+        // The state and the parent follow the name, which may contain anything.
         let mut rest = match stat.rsplit_once(") ") {
             Some((_, rest)) => rest.split(' '),
             None => continue,
@@ -128,7 +129,7 @@ pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Kills one of the daemon's agents; `false`: there was none.
+/// Kills one of the daemon's agents; returns `false` if there was none.
 pub(crate) fn kill_an_agent(pid: u32, chance: &mut Chance) -> bool {
     let agents = descendants(pid);
     if agents.is_empty() {
@@ -136,6 +137,6 @@ pub(crate) fn kill_an_agent(pid: u32, chance: &mut Chance) -> bool {
     }
     let agent = chance.one_of(&agents);
     let agent = Pid::from_raw(agent.try_into().unwrap()).unwrap();
-    // Gone by itself is as good.
+    // The agent may have exited by itself.
     kill_process(agent, Signal::KILL).is_ok()
 }

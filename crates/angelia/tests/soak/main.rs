@@ -1,5 +1,5 @@
-//! The daemon under everything that clients do to it: by its own description, and by thousands of
-//! requests that are broken off, sent again, never finished, and whose agents are killed.
+//! The daemon under hostile clients: requests generated from its own schema, and thousands of
+//! requests that are aborted, repeated or never finished, with agents that get killed.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "the numbers are for those who look")]

@@ -1,5 +1,5 @@
-//! The daemon does what its own description says: schemathesis asks every path, with what fits the
-//! shapes and with what does not.
+//! The daemon follows its own `OpenAPI` description: schemathesis calls every path with valid and
+//! invalid requests.
 //!
 //! `ANGELIA_SCHEMA_EXAMPLES` (5) is how many requests each operation gets.
 
@@ -9,18 +9,19 @@ use angelia_testkit::programs::workspace;
 
 use crate::stage::{Machine, Ran, Running, within};
 
-/// What holds everywhere.
+/// The checks for every path.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,\
                       unsupported_method,ignored_auth,allow_header_conformance";
 
-/// What holds where a shape says all there is to say: what fits is accepted, the rest refused.
+/// The checks for paths whose schema is complete: valid requests are accepted, others refused.
 const EXACT: &str = "positive_data_acceptance,negative_data_rejection";
 
-/// There, the model APIs accept more than they promise, and a session's folder must exist.
+/// The paths with [`EXACT`] checks. Left out are the model APIs, which accept more than their
+/// schema promises, and the creation of sessions, whose folder must exist.
 const EXACT_PATHS: &str = "^/api/(turns|approvals|sessions/)";
 
-/// It never ends.
+/// A path whose response never ends.
 const ENDLESS: &str = "/api/bus/events";
 
 #[test]
@@ -68,7 +69,7 @@ sessions: {idle_ttl: 2s}
     serving.stop().is(0);
 }
 
-/// Waits longer than for anything else.
+/// Waits with a longer limit than the other tests.
 fn patiently(mut running: Running) -> Ran {
     let ended = || running.child.try_wait().unwrap().is_some();
     within(Duration::from_mins(30), ended);

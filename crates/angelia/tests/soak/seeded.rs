@@ -1,4 +1,4 @@
-//! Chance that can be had again: everything comes from one number.
+//! A seeded random generator: the same seed gives the same run.
 
 /// xorshift64*.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ impl Chance {
         usize::try_from(self.next() >> 33).unwrap() % limit
     }
 
-    /// So often of a hundred.
+    /// Returns `true` with a probability of `often` percent.
     pub(crate) fn percent(&mut self, often: usize) -> bool {
         self.below(100) < often
     }

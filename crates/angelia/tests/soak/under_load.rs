@@ -1,8 +1,8 @@
-//! Thousands of requests that are broken off, repeated, never finished, and whose agents are
-//! killed; afterwards nothing of them is left.
+//! Thousands of requests that are aborted, repeated or never finished, with agents that get killed;
+//! afterwards nothing of them is left.
 //!
-//! `ANGELIA_SOAK_REQUESTS` (150) and `ANGELIA_SOAK_SEED` (1) make it longer and other;
-//! `cargo xtask soak` does.
+//! `ANGELIA_SOAK_REQUESTS` (150) and `ANGELIA_SOAK_SEED` (1) set the length and the seed;
+//! `cargo xtask soak` uses them.
 
 use std::{
     collections::BTreeMap,
@@ -27,14 +27,14 @@ use crate::{
 
 const CLIENTS: usize = 8;
 
-/// Most that wait in the pool; each has so many descriptors.
+/// The most processes in the pool, and the file descriptors that each of them takes.
 const POOLED: usize = 16;
 const DESCRIPTORS: usize = 5;
 
-/// Connections that are just closing.
+/// Allowance for connections that are just closing.
 const SPARE: usize = 3;
 
-/// Between two kills of an agent.
+/// The pause between two kills of an agent.
 const PEACE: Duration = Duration::from_millis(150);
 
 fn number(variable: &str, usual: usize) -> usize {
@@ -59,7 +59,7 @@ http: {{disconnect_grace: 1s}}
     machine
 }
 
-/// Lets every client do its part.
+/// Runs all clients with their share of the requests.
 fn load(door: &Door, requests: usize, seed: usize, tally: &Mutex<BTreeMap<String, u64>>) {
     thread::scope(|scope| {
         for name in 0..CLIENTS {
@@ -94,7 +94,7 @@ fn soak(warm: usize) {
     let door = Door { address: address.trim().to_owned(), key: key.trim().to_owned() };
     let idle = || Held::by(pid, &socket).is_idle();
 
-    // Once around, so that what is opened once and kept is open.
+    // Warm up, so that everything that is opened once and kept is open.
     let tally = Mutex::default();
     load(&door, CLIENTS * 4, seed + 1, &tally);
     until("the first ones are over", idle);
@@ -135,7 +135,7 @@ fn soak(warm: usize) {
     println!("before: {before}\nafter: {after}");
     assert!(settled, "something is left: {after:#?}");
     assert!(killed > 0, "no agent was killed");
-    // A hundred megabytes would be ten kilobytes of every request.
+    // A hundred megabytes would mean ten kilobytes leaked per request.
     let grown = after.kilobytes.saturating_sub(before.kilobytes);
     assert!(grown < 100_000, "{grown} kB more");
 

@@ -1,4 +1,5 @@
-//! Who gets a name: decided in one step, so that two who start together never share one.
+//! Attaches a listener to an endpoint name. The decision is a single step under the index's lock,
+//! so that two listeners that start together never share a name.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,23 +15,24 @@ use super::{
     endpoint::{Entry, Live, Standing},
 };
 
-/// A name that has been given.
+/// A listener that has been attached to an endpoint.
 #[derive(Debug)]
 pub(in crate::bus) struct Claimed {
     pub(in crate::bus) slot: Slot,
     pub(in crate::bus) name: EndpointName,
     pub(in crate::bus) news: Arc<Notify>,
-    /// The displaced one has these, and will read them.
+    /// Messages that were handed to the displaced listener: it will read them, so they need not be
+    /// delivered again.
     pub(in crate::bus) done: Vec<u64>,
-    /// What is to be remembered about the name, if that has changed.
+    /// The endpoint's record, if it has changed and must be saved.
     pub(in crate::bus) changed: Option<Standing>,
 }
 
-/// More sessions of one name than anybody runs.
+/// Far more listeners of one name than a person runs.
 const LAST_SUFFIX: u32 = 10_000;
 
 impl Index {
-    /// `token` is the hash of the claim's.
+    /// Attaches the listener `session`. `token` is the hash of the claim's token.
     pub(in crate::bus) fn claim(
         &mut self,
         claim: &Claim,
@@ -47,6 +49,7 @@ impl Index {
             news.notify_one();
         }
         let new = Live { session, news: Arc::clone(&news) };
+        // Woken, so that the displaced listener notices that it has lost the name.
         if let Some(displaced) = endpoint.live.replace(new) {
             displaced.news.notify_one();
         }
@@ -61,6 +64,8 @@ impl Index {
         Ok(Claimed { slot, name, news, done, changed })
     }
 
+    /// Removes the messages that were handed to a listener that does not acknowledge, and returns
+    /// their positions.
     fn forget_handed(&mut self, slot: Slot) -> Vec<u64> {
         let taken = std::mem::take(&mut self.at_mut(slot).taken);
         let (handed, kept) = taken.into_iter().partition(|entry| entry.handed);
@@ -72,6 +77,7 @@ impl Index {
         handed.iter().map(|entry| entry.position).collect()
     }
 
+    /// Returns the name that the claim gets: its own, or that name with the lowest free suffix.
     fn free_name(
         &self,
         claim: &Claim,
@@ -106,24 +112,26 @@ impl Index {
         }
     }
 
-    /// The listener leaves; somebody who has displaced it is not disturbed.
+    /// Detaches a listener. Does nothing if another listener has displaced it.
     pub(in crate::bus) fn detach(&mut self, slot: Slot, session: Uuid) {
         let endpoint = self.at_mut(slot);
         if endpoint.is_session(session) {
             endpoint.live = None;
             endpoint.give_back();
-            // Nobody takes anything here now: those who wait for room are told so.
+            // Without a listener there will be no room: wake the senders that wait for it.
             endpoint.made_progress();
             endpoint.last_progress = None;
         }
     }
 
+    /// Sets the record of an endpoint that was read from disk.
     pub(in crate::bus) fn remember(&mut self, name: &EndpointName, standing: Standing) {
         let slot = self.slot(name);
         self.at_mut(slot).standing = standing;
     }
 }
 
+/// Returns whether the endpoint is unprotected or protected by this token.
 fn may_have(standing: &Standing, token: Option<[u8; 32]>) -> bool {
     standing.token.is_none_or(|wanted| token == Some(wanted))
 }

@@ -1,4 +1,4 @@
-//! Dead letters: what was accepted and will not be delivered any more.
+//! Dead letters: messages that were accepted and will not be delivered any more.
 
 use angelia_core::{
     model::{EndpointName, bus::Message},
@@ -19,12 +19,13 @@ pub(in crate::bus) struct Dead {
     pub(in crate::bus) at: i64,
     pub(in crate::bus) size: usize,
     pub(in crate::bus) place: Option<Place>,
-    /// Only where there is no disk.
+    /// Set only by a bus without a disk.
     pub(in crate::bus) message: Option<Message>,
 }
 
 impl Index {
-    /// What has waited too long, at the front of one queue: it is in order of age.
+    /// Turns the messages of one queue that have waited too long into dead letters, and returns
+    /// how many there were. The queue is in order of age, so only its front is looked at.
     pub(super) fn expire(&mut self, slot: Slot, now: i64) -> usize {
         let ttl = self.limits.ttl_ms();
         let mut expired = 0;
@@ -42,7 +43,8 @@ impl Index {
         expired
     }
 
-    /// In every queue. Expiry follows from the time of acceptance, so nothing needs to be written.
+    /// Expires messages in every queue, and removes the oldest dead letters. Nothing is written:
+    /// after a restart, expiry follows again from the time of acceptance.
     pub(in crate::bus) fn expire_all(&mut self, now: i64) {
         let mut expired = 0;
         for slot in 0..self.endpoints.len() {
@@ -54,7 +56,8 @@ impl Index {
         self.forget_oldest_dead(now);
     }
 
-    /// The listener refuses a message for good.
+    /// Turns a message that the listener refuses into a dead letter. Returns `false` if the
+    /// listener does not have the message.
     pub(in crate::bus) fn refuse(
         &mut self,
         slot: Slot,
@@ -96,8 +99,9 @@ impl Index {
         self.dead.insert(position, dead);
     }
 
-    /// Dead letters are kept once more as long as messages are, and not without end. Positions are
-    /// in the order of acceptance, which is nearly that of death.
+    /// Removes dead letters that are older than the message TTL, and the oldest ones beyond
+    /// [`MAX_DEAD_LETTERS`]. They are looked at in order of position, that is of acceptance, which
+    /// is nearly the order in which they became dead letters.
     fn forget_oldest_dead(&mut self, now: i64) {
         let ttl = self.limits.ttl_ms();
         while let Some((position, dead)) = self.dead.first_key_value()
@@ -120,7 +124,7 @@ impl Index {
         self.dead.get(&position)
     }
 
-    /// Newest first.
+    /// Returns at most `limit` dead letters below the position `before`, newest first.
     pub(in crate::bus) fn dead_before(
         &self,
         before: Option<u64>,
@@ -134,7 +138,7 @@ impl Index {
             .collect()
     }
 
-    /// Where a message that is still wanted has its place; `None`: it is not wanted any more.
+    /// Returns where on disk a message is, or `None` if it need not be kept any longer.
     pub(in crate::bus) fn place_of(&self, to: &EndpointName, position: u64) -> Option<Place> {
         if let Some(dead) = self.dead.get(&position) {
             return dead.place;
@@ -142,7 +146,7 @@ impl Index {
         self.known(to.as_str())?.find(position)?.place
     }
 
-    /// A message has been copied to the end of the log.
+    /// Notes that a message has been copied to the end of the log.
     pub(in crate::bus) fn moved(&mut self, to: &EndpointName, position: u64, place: Place) {
         let (old, size) = if let Some(dead) = self.dead.get_mut(&position) {
             (dead.place.replace(place), dead.size)

@@ -1,4 +1,4 @@
-//! One name: who listens, what waits, what is in the listener's hands.
+//! One endpoint: its listener, the messages that wait, and the messages in flight.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -13,19 +13,19 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub(in crate::bus) struct Entry {
     pub(in crate::bus) position: u64,
-    /// When it was accepted, in unix milliseconds.
+    /// Unix milliseconds.
     pub(in crate::bus) at: i64,
     pub(in crate::bus) size: usize,
     pub(in crate::bus) place: Option<Place>,
-    /// `None`: only on disk.
+    /// `None`: the message is only on disk.
     pub(in crate::bus) message: Option<Message>,
     pub(in crate::bus) watch: Option<Watch>,
     pub(in crate::bus) again: bool,
-    /// Written to a receiver that does not acknowledge.
+    /// Written to the socket of a listener that does not acknowledge.
     pub(in crate::bus) handed: bool,
 }
 
-/// Where a record is on disk.
+/// The segment and the byte offset at which a record is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::bus) struct Place {
     pub(in crate::bus) segment: u64,
@@ -35,11 +35,11 @@ pub(in crate::bus) struct Place {
 #[derive(Debug)]
 pub(in crate::bus) struct Live {
     pub(in crate::bus) session: Uuid,
-    /// Something waits, or the session has been displaced.
+    /// Notified when a message waits, and when the listener has been displaced.
     pub(in crate::bus) news: Arc<Notify>,
 }
 
-/// What a name keeps while nobody listens.
+/// The part of an endpoint that outlives its listener and a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::bus) struct Standing {
     pub(in crate::bus) seen: bool,
@@ -52,13 +52,13 @@ pub(in crate::bus) struct Endpoint {
     pub(in crate::bus) name: EndpointName,
     pub(in crate::bus) standing: Standing,
     pub(in crate::bus) live: Option<Live>,
-    /// By position; what came back from a lost listener is at the front.
+    /// By position; messages that a lost listener gave back are at the front.
     pub(in crate::bus) waiting: VecDeque<Entry>,
-    /// By position.
+    /// Taken by the listener and not yet acknowledged, by position.
     pub(in crate::bus) taken: VecDeque<Entry>,
-    /// Published, and not yet committed.
+    /// Room taken by messages that are published and not yet stored.
     pub(in crate::bus) reserved: usize,
-    /// Somebody waits for room here.
+    /// Set while a sender waits for room in this queue.
     pub(in crate::bus) room: Option<Arc<Notify>>,
     pub(in crate::bus) last_progress: Option<Instant>,
 }
@@ -85,14 +85,14 @@ impl Endpoint {
         self.live.as_ref().is_some_and(|live| live.session == session)
     }
 
-    /// The listener is gone: what it had comes again, before everything else.
+    /// Puts the messages in flight back to the front of the queue, because their listener has gone.
     pub(in crate::bus) fn give_back(&mut self) {
         while let Some(mut entry) = self.taken.pop_back() {
             entry.again = true;
             self.waiting.push_front(entry);
         }
         if self.waiting.is_empty() {
-            // A long queue that has been emptied does not keep its room.
+            // Frees the memory of a queue that was long once.
             self.waiting = VecDeque::new();
             self.taken = VecDeque::new();
         }
@@ -122,7 +122,7 @@ impl Endpoint {
         None
     }
 
-    /// Wakes those who wait for room, if there is some now.
+    /// Notes that the listener has finished messages, and wakes the senders that wait for room.
     pub(in crate::bus) fn made_progress(&mut self) {
         self.last_progress = Some(Instant::now());
         if let Some(room) = self.room.take() {

@@ -1,5 +1,8 @@
-//! Who listens and what waits for whom, in memory. Nothing here waits or touches a file: each
-//! call is short, under one lock, and the bus around it does the rest.
+//! The endpoints, their listeners and their queues, in memory. Nothing here waits or touches a
+//! file: each call is short and runs under one lock; `bus_core` does the waiting and the I/O.
+//!
+//! - `endpoint`: one endpoint and its queue; `claim`: attaching a listener to an endpoint.
+//! - `delivery`: taking and acknowledging messages; `dead_letters`: undeliverable messages.
 
 mod claim;
 mod dead;
@@ -24,7 +27,7 @@ pub(super) use self::{
 };
 use super::limits::{BusLimits, MAX_CACHED, MAX_MESSAGE, MAX_QUEUED_IN_ALL};
 
-/// The number of a name in this process.
+/// The number of an endpoint in this process. It never changes, because endpoints are not removed.
 pub(super) type Slot = u32;
 
 #[derive(Debug)]
@@ -33,7 +36,7 @@ pub(super) struct Index {
     endpoints: Vec<Endpoint>,
     names: HashMap<EndpointName, Slot>,
     dead: BTreeMap<u64, Dead>,
-    /// Messages that are still wanted, and their bytes, per segment.
+    /// By segment number: the messages in it that must still be kept.
     pub(super) used: HashMap<u64, Used>,
     cached: usize,
     queued: usize,
@@ -52,7 +55,7 @@ pub(super) struct Outgoing {
     pub(super) message: Message,
     pub(super) targets: Targets,
     pub(super) presence: Presence,
-    /// Not compared with earlier ones.
+    /// Accepted even if it repeats an earlier message.
     pub(super) fresh: bool,
 }
 
@@ -87,6 +90,7 @@ impl Index {
         }
     }
 
+    /// Returns the slot of an endpoint, which is added if it is new.
     pub(super) fn slot(&mut self, name: &EndpointName) -> Slot {
         if let Some(slot) = self.names.get(name) {
             return *slot;
@@ -109,7 +113,7 @@ impl Index {
         &mut self.endpoints[slot as usize]
     }
 
-    /// Finds where a message goes and reserves room there.
+    /// Finds the endpoints that a message goes to and reserves room in their queues.
     pub(super) fn reserve(&mut self, message: Message) -> Outgoing {
         let size = message.envelope.len();
         let (targets, presence) = if size > MAX_MESSAGE {
@@ -150,7 +154,8 @@ impl Index {
         (Targets::One(slot), presence)
     }
 
-    /// Those who have no room miss what is said to everyone.
+    /// Reserves room for a broadcast at every listening or durable endpoint. An endpoint whose
+    /// queue is full misses the broadcast.
     fn reserve_all(&mut self) -> (Targets, Presence) {
         let cap = self.limits.max_queued;
         let mut slots = Vec::new();
@@ -169,15 +174,15 @@ impl Index {
         (Targets::Many(slots), presence)
     }
 
-    /// Gives back room that was reserved for what does not come.
+    /// Releases the room that was reserved for a message that is not stored.
     pub(super) fn unreserve(&mut self, targets: &Targets) {
         for slot in targets.slots() {
             self.at_mut(*slot).reserved -= 1;
         }
     }
 
-    /// The message is stored; whoever listens may have it. Its targets have the positions from
-    /// `first` on.
+    /// Puts a stored message into the queues of its targets, which get the positions from `first`
+    /// on, and returns the sender's receipt.
     pub(super) fn commit(
         &mut self,
         outgoing: Outgoing,
@@ -189,6 +194,7 @@ impl Index {
         let Outgoing { message, targets, presence, .. } = outgoing;
         let receipt = Receipt { id: message.id.clone(), presence, repeated: false };
         self.counts.accepted += 1;
+        // The sender of a broadcast is not told who has taken it.
         let watch = watch.filter(|_| matches!(targets, Targets::One(_)));
         for (position, slot) in (first..).zip(targets.slots()) {
             let entry = Entry {
@@ -207,6 +213,7 @@ impl Index {
         receipt
     }
 
+    /// Returns the receipt of a message that was accepted before, and releases its room.
     pub(super) fn repeated(&mut self, outgoing: &Outgoing) -> Receipt {
         self.unreserve(&outgoing.targets);
         self.counts.repeated += 1;
@@ -217,7 +224,8 @@ impl Index {
         self.counts.refused += 1;
     }
 
-    /// Puts a message at the end of a queue, in memory as well if there is room for it.
+    /// Puts an entry at the end of a queue, together with its message if the memory limit allows
+    /// it.
     pub(super) fn enter(&mut self, slot: Slot, mut entry: Entry, message: Option<Message>) {
         if let Some(place) = entry.place {
             let used = self.used.entry(place.segment).or_default();
@@ -236,7 +244,7 @@ impl Index {
         }
     }
 
-    /// An entry has left its queue for good.
+    /// Updates the counters for an entry that has left its queue for good.
     fn forget(&mut self, entry: &Entry) {
         self.queued -= 1;
         if entry.message.is_some() {

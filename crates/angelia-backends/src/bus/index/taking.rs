@@ -1,4 +1,4 @@
-//! From a queue into a listener's hands, and out of them.
+//! Delivers messages from a queue to its listener, and removes them when they are acknowledged.
 
 use angelia_core::{
     model::{MessageId, bus::Message},
@@ -9,20 +9,21 @@ use uuid::Uuid;
 use super::{Index, Place, Slot};
 use crate::bus::limits::MAX_TAKEN_BYTES;
 
-/// What a listener gets when it asks.
+/// The result of [`BusIndex::take`].
 #[derive(Debug)]
 pub(in crate::bus) enum Taken {
     Some(Vec<Delivery>),
     Nothing,
-    /// These come next and are only on disk.
+    /// The next messages are only on disk and must be read first.
     OnDisk(Vec<(u64, Place)>),
     Displaced,
 }
 
-/// Who is to hear that a message has been taken.
+/// A message that was taken, and the channel of the sender that is to be told.
 pub(in crate::bus) type Notice = (Watch, MessageId);
 
 impl Index {
+    /// Moves messages from the front of the queue to the messages in flight.
     pub(in crate::bus) fn take(
         &mut self,
         slot: Slot,
@@ -41,6 +42,7 @@ impl Index {
             let Some(entry) = endpoint.waiting.front() else {
                 break;
             };
+            // Delivery is in order: a message that is only on disk holds up those behind it.
             let Some(message) = entry.message.clone() else {
                 break;
             };
@@ -72,7 +74,8 @@ impl Index {
         if places.is_empty() { Taken::Nothing } else { Taken::OnDisk(places) }
     }
 
-    /// A message that was only on disk has been read; it is about to be taken.
+    /// Adds the content of a message that was only on disk. The caller takes it next, so the
+    /// memory limit is not checked.
     pub(in crate::bus) fn read(&mut self, slot: Slot, position: u64, message: Message) {
         let Some(entry) = self.at_mut(slot).find_mut(position) else {
             return;
@@ -84,7 +87,8 @@ impl Index {
         }
     }
 
-    /// A message cannot be read where it is said to be. `false`: it is somewhere else by now.
+    /// Drops a message that cannot be read at `location`. Returns `false` if the message has been
+    /// copied to another location meanwhile.
     pub(in crate::bus) fn drop_if_at(&mut self, slot: Slot, position: u64, place: Place) -> bool {
         let waiting = &mut self.at_mut(slot).waiting;
         let Ok(found) = waiting.binary_search_by_key(&position, |entry| entry.position) else {
@@ -99,7 +103,8 @@ impl Index {
         true
     }
 
-    /// The listener has done with these. Returns what the log is to know, and who is to be told.
+    /// Removes the messages that the listener acknowledges. Returns the positions that the storage
+    /// must be told of, and adds the senders that must be told to `notices`.
     pub(in crate::bus) fn ack(
         &mut self,
         slot: Slot,
@@ -126,7 +131,8 @@ impl Index {
         done
     }
 
-    /// The listener has been given these, and does not acknowledge.
+    /// Marks messages as written to a listener that does not acknowledge. Their senders are told
+    /// now; the messages stay in flight until they are acknowledged.
     pub(in crate::bus) fn handed(
         &mut self,
         slot: Slot,

@@ -1,4 +1,5 @@
-//! What waits for the writer. Everything that has come while it synced goes into its next group.
+//! The queue in front of the writer thread. Everything that is queued while the writer syncs goes
+//! into its next group.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -9,10 +10,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::bus::shared::Batch;
 
-/// Bytes that may wait; senders beyond that wait themselves.
+/// Bytes that may wait in the queue; further senders wait for room.
 const ROOM: usize = 16 * 1024 * 1024;
 
-/// Acknowledgements wait this long for messages to be written with.
+/// Acknowledgements are not urgent: they wait this long for messages to be written together with.
 const ACKS_WAIT: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -58,12 +59,12 @@ impl Inlet {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the batch back if the bus has been closed.
+    /// Queues a batch, waiting for room. Returns the batch if the bus has been closed.
     pub(super) async fn push(&self, batch: Batch) -> Result<(), Batch> {
         let bytes: usize = batch.outgoing.iter().map(|one| one.message.envelope.len()).sum();
         let permits = u32::try_from(bytes.clamp(1, ROOM)).unwrap_or(u32::MAX);
         let room = std::sync::Arc::clone(&self.room);
-        // Closed when the writer is: nobody would take it.
+        // The semaphore is closed together with the queue: the writer takes no more batches.
         let Ok(permit) = room.acquire_many_owned(permits).await else {
             return Err(batch);
         };
@@ -78,6 +79,7 @@ impl Inlet {
 
     pub(super) fn done(&self, mut positions: Vec<u64>) {
         let mut pending = self.pending();
+        // Only the first acknowledgement wakes the writer, which then waits for more of them.
         let was_quiet = !pending.has_acks();
         if pending.done.is_empty() {
             pending.done = positions;
@@ -102,7 +104,7 @@ impl Inlet {
         self.wake.notify_one();
     }
 
-    /// Waits for work, or at most this long.
+    /// Takes everything that is queued, after waiting at most `at_most` for something.
     pub(super) fn take(&self, at_most: Duration) -> Work {
         let mut pending = self.pending();
         if !pending.is_urgent() && !pending.has_acks() {

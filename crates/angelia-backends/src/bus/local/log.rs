@@ -1,4 +1,5 @@
-//! The log as the writer sees it: records go in at one end, and whole segments out at the other.
+//! The log as the writer sees it: records are appended at one end, and whole segments are removed
+//! at the other.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +22,8 @@ pub(super) struct Log {
     active: Segment,
     supply: Supply,
     last_at: i64,
-    /// A sync has failed: what the file holds is not known, and nothing more goes into it.
+    /// A sync of the active segment has failed: its content on disk is unknown, so nothing more is
+    /// written to it.
     is_doubtful: bool,
 }
 
@@ -76,10 +78,12 @@ impl Log {
         Ok(())
     }
 
+    /// Starts a new segment if the active one has no room for this many bytes.
     fn make_room(&mut self, bytes: usize) -> io::Result<()> {
         if self.active.has_room(bytes) && !self.is_doubtful {
             return Ok(());
         }
+        // Before the active segment is sealed: if no file can be made, that one stays in use.
         let made = self.supply.next((HEADER + bytes + 2 * HEAD) as u64)?;
         if !self.is_doubtful {
             self.active.push(&Record::End);
@@ -95,12 +99,12 @@ impl Log {
         Ok(())
     }
 
-    /// To the system: it survives the death of this process.
+    /// Hands the records to the operating system: they survive the death of this process.
     pub(super) fn write(&mut self) -> io::Result<()> {
         self.active.write()
     }
 
-    /// To the disk: it survives a power failure.
+    /// Syncs the records to the disk: they survive a power failure.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         let synced = self.active.sync();
         self.is_doubtful |= synced.is_err();
@@ -115,16 +119,16 @@ impl Log {
         }
     }
 
-    /// Sees to the next segment in good time. Not in the way of a commit: returns at once.
+    /// Has the next segment made before it is needed. Returns at once, so that no commit waits.
     pub(super) fn prepare(&mut self) {
         let is_busy = self.active.is_busy();
-        // A large one takes long to make, and at such a pace it is needed soon.
+        // A large segment takes long to make, and at this rate it is needed soon.
         if self.active.is_half_full() || is_busy && self.active.size >= LARGE {
             self.supply.prepare(if is_busy { LARGE } else { SMALL });
         }
     }
 
-    /// A quiet bus keeps nothing that it may never need.
+    /// Removes spare files while the bus is quiet, because it may never need them.
     pub(super) fn rest(&mut self) {
         if !self.active.is_busy() {
             self.supply.rest();

@@ -1,8 +1,9 @@
-//! The bus on this machine's disk: a log in segments, written by one thread in groups.
+//! The bus on this machine's disk: a log of segments, written by one thread in groups.
 //!
-//! - `record`: one record as bytes; `segment`, `supply`: the files; `log`: all of them.
-//! - `inlet`, `writer`: how messages get in; `reclaim`: how their space is freed.
-//! - `recover`: what is there after a start; `names`: what is known about endpoints.
+//! - `record`: the byte form of one record; `segment`: one file of the log; `segment_allocator`:
+//!   makes the next file; `log`: the whole log, as the writer sees it.
+//! - `write_queue`, `writer`: from a published message to the disk; `reclaim`: frees disk space.
+//! - `recover`: reads the log at start; `endpoint_file`: the records of the endpoints.
 
 mod inlet;
 mod log;
@@ -52,12 +53,12 @@ pub enum OpenBusError {
     Failed { folder: PathBuf, source: io::Error },
 }
 
-/// A bus in a folder, `<home>/bus`. One process at a time has it.
+/// A bus in a folder, `<home>/bus`, which one process at a time can open.
 #[derive(Debug)]
 pub struct LocalBus;
 
 impl LocalBus {
-    /// Reads what is there, which blocks for as long as that takes.
+    /// Opens the bus and reads the whole log, which blocks.
     pub fn open(
         folder: &Path,
         limits: BusLimits,
@@ -76,13 +77,13 @@ impl LocalBus {
     }
 }
 
-/// `None`: somebody else has it.
+/// Returns the locked file, or `None` if another process holds the lock.
 fn take_lock(path: &Path) -> io::Result<Option<File>> {
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     match file.try_lock() {
         Ok(()) => {
-            // For whoever wants to know which process that is.
+            // The pid is only information for people; the lock is what counts.
             file.set_len(0)?;
             writeln!(file, "{}", std::process::id())?;
             Ok(Some(file))
@@ -126,7 +127,7 @@ fn open(
     };
     let thread = std::thread::Builder::new().name("bus-writer".to_owned()).spawn(move || {
         writer.run();
-        // Held as long as something is written.
+        // Released only now: another process must not open the log while this one writes.
         drop(lock);
     })?;
     let keeper = Kept {
@@ -148,6 +149,7 @@ struct Kept {
 }
 
 impl Kept {
+    /// Answers a batch that came after the bus was closed.
     fn refuse(&self, batch: Batch) {
         let mut index = lock(&self.index);
         let refused = batch.outgoing.into_iter().map(|outgoing| {

@@ -1,5 +1,6 @@
-//! What is known about names while nobody listens, one JSON object per line. Written when it
-//! changes; not synced, because a lost line is said again at the next registration.
+//! `endpoints.jsonl`: the records of the endpoints, one JSON object per line. A line is appended
+//! when a record changes. The file is not synced, because a lost line is written again at the next
+//! registration.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +32,8 @@ struct Line {
 }
 
 impl Names {
-    /// Also says what is known; the file is written anew without what has been said since.
+    /// Opens the file and returns the records in it. Rewrites the file with one line per endpoint,
+    /// without the lines that later ones have replaced.
     pub(super) fn open(path: &Path) -> io::Result<(Self, Vec<(EndpointName, Standing)>)> {
         let text = match fs::read(path) {
             Ok(text) => text,
@@ -39,7 +41,7 @@ impl Names {
             Err(error) => return Err(error),
         };
         let mut known = BTreeMap::new();
-        // A torn last line is not a line.
+        // A last line that was cut off by a crash does not parse and is skipped.
         for line in text.split(|byte| *byte == b'\n') {
             let line: Option<Line> = serde_json::from_slice(line).ok();
             known.extend(line.and_then(read));

@@ -1,6 +1,6 @@
-//! Gives disk space back. Segments leave from the old end only, so that an acknowledgement never
-//! goes before its message. A few old messages that still wait do not hold the whole log: they are
-//! copied to its end, in small steps between commits.
+//! Frees disk space. Only the oldest segment is ever removed, so that an acknowledgement never
+//! disappears before its message. A few old messages that still wait do not hold up the whole log:
+//! they are copied to its end, in small steps between commits.
 
 use std::{io, os::unix::fs::FileExt as _};
 
@@ -13,23 +13,24 @@ use super::{
 };
 use crate::bus::{index::Place, shared::lock};
 
-/// Below this nothing is copied.
+/// In a log smaller than this nothing is copied.
 const SMALL: u64 = 16 * 1024 * 1024;
 
-/// Segments that only serve to recognise repeats after a start are kept up to this.
+/// Segments that are only needed to recognise repeats after a restart are kept up to this size of
+/// the log.
 const FOR_REPEATS: u64 = 128 * 1024 * 1024;
 
-/// Copied between two commits.
+/// How much of a segment is scanned between two commits.
 const STEP: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Reclaim {
     copying: Option<Copying>,
-    /// Copying has failed; the next start tries again.
+    /// Copying has failed and is not tried again before the next start.
     has_failed: bool,
 }
 
-/// A segment whose last messages are moved.
+/// A segment whose remaining messages are being copied to the end of the log.
 #[derive(Debug)]
 struct Copying {
     number: u64,
@@ -46,6 +47,8 @@ impl Reclaim {
 }
 
 impl Writer {
+    /// Does one step: continues a copy, or removes the oldest segments that nothing needs, or
+    /// starts to copy out of the oldest one.
     pub(super) fn reclaim(&mut self) {
         if let Some(copying) = self.reclaim.copying.take() {
             if let Err(error) = self.step(copying) {
@@ -90,13 +93,14 @@ impl Writer {
         match read() {
             Ok(copying) => copying,
             Err(error) => {
-                tracing::error!(%error, "an old part of the bus's log cannot be read");
+                tracing::error!(%error, "an old segment of the bus's log cannot be read");
                 None
             }
         }
     }
 
-    /// Copies some; the copies count when they are synced, and until then the originals do.
+    /// Copies some messages. The index uses the copies only after they are synced, and the
+    /// originals until then.
     fn step(&mut self, mut copying: Copying) -> io::Result<()> {
         let until = copying.offset + STEP;
         let mut moved: Vec<(EndpointName, u64, Place)> = Vec::new();
@@ -155,6 +159,7 @@ impl Writer {
             to: vec![to],
             envelope: message.envelope,
         })?;
+        // The record that made the message a dead letter may be removed with its segment.
         let dead = lock(&self.index).dead(position).cloned();
         if let Some(dead) = dead {
             self.log.dead(position, dead.at, &dead.reason)?;

@@ -1,9 +1,9 @@
-//! One record of the log, as bytes.
+//! The byte form of one record of the log.
 //!
-//! `length u32 · link u32 · check u64 · payload`, little-endian. The check covers all the rest,
-//! seeded by the segment, so that what a reused file held before is never taken for a record. The
-//! link is part of the check before it, so that what follows a torn write never becomes valid
-//! again when the torn part is written anew.
+//! `length u32 · link u32 · checksum u64 · payload`, little-endian. The checksum covers all other
+//! fields and is seeded by the segment, so that the old content of a reused file is never taken for
+//! a record. The link is a part of the checksum of the record before, so that the records behind a
+//! torn write do not become valid again when the torn part is overwritten.
 
 use angelia_core::model::EndpointName;
 
@@ -14,28 +14,28 @@ const DONE: u8 = 2;
 const DEAD: u8 = 3;
 const END: u8 = 4;
 
-/// What a record says, as far as it stands in the log.
+/// A record to be written. [`DecodedRecord`] is the same record, read back.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Record<'a> {
     Message(Stored<'a>),
-    /// Acknowledged, or forgotten.
+    /// Positions of messages that were acknowledged or dropped.
     Done(Vec<u64>),
     Dead {
         position: u64,
         at: i64,
         reason: &'a str,
     },
-    /// The segment is full and the next one goes on.
+    /// The segment is complete; the log continues in the next one.
     End,
 }
 
-/// A message and the names it is for; they have the positions from `first` on.
+/// A message and the endpoints it is for, which have the positions from `first_position` on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stored<'a> {
     pub(super) first: u64,
     pub(super) at: i64,
     pub(super) is_verified: bool,
-    /// Said to everyone.
+    /// Sent to everyone.
     pub(super) is_broadcast: bool,
     pub(super) from: Option<&'a str>,
     pub(super) id: &'a str,
@@ -43,7 +43,7 @@ pub(super) struct Stored<'a> {
     pub(super) envelope: &'a [u8],
 }
 
-/// The same, read back; the names are checked later.
+/// A [`MessageRecord`], read back. Its endpoint names are not validated yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Read<'a> {
     pub(super) first: u64,
@@ -64,7 +64,7 @@ pub(super) enum ReadRecord<'a> {
     End,
 }
 
-/// Writes records one after the other.
+/// Encodes records one after the other.
 #[derive(Debug)]
 pub(super) struct Encoder {
     pub(super) bytes: Vec<u8>,
@@ -87,7 +87,7 @@ impl Encoder {
     }
 }
 
-/// What follows a record with this check has this link.
+/// Returns the link of the record that follows one with this checksum.
 fn link(check: u64) -> u32 {
     let [a, b, c, d, ..] = check.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
@@ -142,13 +142,14 @@ fn varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value.to_le_bytes()[0]);
 }
 
-/// Nothing in a record comes near 4 GiB; a length that did would be refused when it is read.
+/// Converts a length. No record comes near 4 GiB; a record that did would not decode.
 fn small(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// Takes a record from the front of `bytes`: it, its whole length, and the next record's link.
-/// `link: None` reads a record out of order.
+/// Decodes the record at the front of `bytes`. Returns the record, its length with the header, and
+/// the link of the next record. With `expected: None` the link is not checked, to read a record out
+/// of order.
 pub(super) fn decode(
     bytes: &[u8],
     seed: u64,
@@ -169,7 +170,7 @@ pub(super) fn decode(
     Some((record, HEAD + payload.len(), link(own_check)))
 }
 
-/// The whole length of the record whose head this is.
+/// Returns the length of a record, with its header, from the bytes of that header.
 pub(super) fn length(head: &[u8]) -> Option<usize> {
     let length = u32::from_le_bytes(head.get(..4)?.try_into().ok()?);
     Some(HEAD + length as usize)
@@ -248,8 +249,8 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Tells a whole record from a torn or stale one. Against accidents, not against people: whoever
-/// can write this file needs no trick.
+/// Returns the checksum that tells a complete record from a torn or stale one. It protects against
+/// accidents, not against attackers: anyone who can write this file can also write valid records.
 #[expect(clippy::cast_possible_truncation, reason = "both halves of the product are used")]
 fn check(seed: u64, length: u32, link: u32, payload: &[u8]) -> u64 {
     const A: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,7 +1,8 @@
-//! What a log says after a start: the messages that are still wanted, and where writing goes on.
+//! Reads the log at start: finds the messages that must still be delivered, and where writing
+//! continues.
 //!
-//! Each segment counts up to its first record that is not whole. In the last one that is where a
-//! killed process was cut off; nothing behind it was ever accepted.
+//! Each segment counts up to its first incomplete record. In the last segment that is where a
+//! killed process stopped writing; nothing behind that record was ever accepted.
 
 use std::{collections::HashMap, io, os::unix::fs::FileExt as _, path::Path};
 
@@ -21,7 +22,7 @@ use crate::bus::index::{Dead, Entry, Index, Place};
 pub(super) struct Sealed {
     pub(super) number: u64,
     pub(super) size: u64,
-    /// When its last message was accepted, in unix milliseconds.
+    /// When its last message was accepted, in Unix milliseconds.
     pub(super) last_at: i64,
 }
 
@@ -29,11 +30,11 @@ pub(super) struct Sealed {
 pub(super) struct Recovered {
     /// Oldest first.
     pub(super) sealed: Vec<Sealed>,
-    /// `None`: there is nothing yet.
+    /// `None`: the last segment is complete, or there is none.
     pub(super) active: Option<Segment>,
     pub(super) next_segment: u64,
     pub(super) next_position: u64,
-    /// Accepted since the time asked for, so that repeats of them are recognised.
+    /// Messages accepted since the given time, so that repeats of them are recognised.
     pub(super) recent: Vec<(Message, i64)>,
 }
 
@@ -52,7 +53,8 @@ struct Log {
     recent: Vec<(Message, i64)>,
 }
 
-/// Reads all segments and fills the index. `since` is how far back repeats matter.
+/// Reads all segments and fills the index. `since` is the start of the dedupe window, in Unix
+/// milliseconds.
 pub(super) fn recover(folder: &Path, index: &mut Index, since: i64) -> io::Result<Recovered> {
     let mut log = Log::default();
     let mut sealed: Vec<(Scanned, Made)> = Vec::new();
@@ -65,7 +67,7 @@ pub(super) fn recover(folder: &Path, index: &mut Index, since: i64) -> io::Resul
         };
         let scanned = scan(&made, &mut log, since)?;
         if scanned.is_empty {
-            // Made, and never written to.
+            // The segment was made in advance and never written to.
             std::fs::remove_file(segment::path(folder, number))?;
             continue;
         }
@@ -73,7 +75,7 @@ pub(super) fn recover(folder: &Path, index: &mut Index, since: i64) -> io::Resul
             && !before.has_end
         {
             tracing::error!(
-                "{} is damaged: what stood behind byte {} is lost",
+                "{} is damaged: everything after byte {} is lost",
                 segment::path(folder, made.number).display(),
                 before.end
             );
@@ -162,7 +164,7 @@ impl Log {
                 at: message.at,
                 size: message.envelope.len(),
                 place,
-                // A copy that was moved keeps what is known about the first one.
+                // A copy of an earlier record stays a dead letter if the original was one.
                 dead: self.wanted.remove(&position).and_then(|old| old.dead),
             };
             self.wanted.insert(position, wanted);
@@ -188,7 +190,7 @@ fn fill(index: &mut Index, wanted: HashMap<u64, Wanted>) {
             place: Some(place),
             message: None,
             watch: None,
-            // It may have been delivered, and its acknowledgement lost.
+            // The message may have been delivered, and its acknowledgement lost in a crash.
             again: true,
             handed: false,
         };
@@ -196,7 +198,7 @@ fn fill(index: &mut Index, wanted: HashMap<u64, Wanted>) {
     }
 }
 
-/// A message as it was accepted, for one of its receivers.
+/// Returns the message as it was accepted, for one of its receivers.
 pub(super) fn restore(read: &Read<'_>, to: &str) -> Option<Message> {
     let to = if read.is_broadcast {
         Destination::Everyone
@@ -212,7 +214,7 @@ pub(super) fn restore(read: &Read<'_>, to: &str) -> Option<Message> {
     })
 }
 
-/// Reads messages out of order. What is damaged or has gone is left out.
+/// Reads messages at the given locations. Leaves out messages that are damaged or have gone.
 pub(super) fn read_at(folder: &Path, places: &[(u64, Place)]) -> io::Result<Vec<(u64, Message)>> {
     let mut open: Option<Made> = None;
     let mut messages = Vec::with_capacity(places.len());

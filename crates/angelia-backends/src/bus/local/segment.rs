@@ -1,5 +1,5 @@
-//! The files of the log: made in advance and full of zeros, because a sync is quickest when it
-//! only overwrites.
+//! The files of the log. They are made in advance and filled with zeros, because a sync is fastest
+//! when it only overwrites.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,34 +13,35 @@ use uuid::Uuid;
 
 use super::record::{Encoder, HEAD, Record};
 
-/// What a quiet bus writes to.
+/// The size of a segment while the bus is quiet.
 pub(super) const SMALL: u64 = 1024 * 1024;
 
-/// What a busy one writes to. A message larger than this has a segment of its own.
+/// The size of a segment while the bus is busy. A message larger than this has a segment of its
+/// own.
 pub(super) const LARGE: u64 = 8 * 1024 * 1024;
 
-/// Magic, number, seed.
+/// Magic bytes, segment number and checksum seed, 8 bytes each.
 pub(super) const HEADER: usize = 24;
 const MAGIC: &[u8; 8] = b"ANGBUS\x00\x01";
 
-/// Bytes per second from which on a bus is busy.
+/// From this rate on a bus counts as busy.
 const BUSY: u64 = 512 * 1024;
 
-/// Room for the record that ends a segment.
+/// Room for the record that completes a segment.
 const END: u64 = HEAD as u64 + 1;
 
-/// The segment that is written to.
+/// The segment that records are written to.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) number: u64,
     pub(super) size: u64,
-    /// Everything before this is synced or about to be.
+    /// Everything before this offset has been written.
     pub(super) end: u64,
     pub(super) encoder: Encoder,
     file: File,
     /// The encoder's link at `end`.
     link: u32,
-    /// When it became ours, and where it ended then.
+    /// When this process started to write to the segment, and its `end` at that time.
     begun: (Instant, u64),
 }
 
@@ -57,7 +58,7 @@ impl Segment {
         }
     }
 
-    /// Is it being filled at the pace of a burst?
+    /// Returns whether the segment is filled faster than [`BUSY_BYTES_PER_SECOND`].
     pub(super) fn is_busy(&self) -> bool {
         let (begun, start) = self.begun;
         let least = Duration::from_millis(50);
@@ -69,12 +70,12 @@ impl Segment {
         self.end > self.size / 2
     }
 
-    /// Is there room for this many more bytes, and for the end?
+    /// Returns whether there is room for this many more bytes and for the end record.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.next() + bytes as u64 + END <= self.size
     }
 
-    /// Where the next record will be.
+    /// Returns the offset of the next record.
     pub(super) fn next(&self) -> u64 {
         self.end + self.encoder.bytes.len() as u64
     }
@@ -83,7 +84,8 @@ impl Segment {
         self.encoder.push(record);
     }
 
-    /// Writes what has been pushed. On an error nothing of it counts.
+    /// Writes the records that were pushed. On an error none of them counts: the next write starts
+    /// at the same offset.
     pub(super) fn write(&mut self) -> io::Result<()> {
         if self.encoder.bytes.is_empty() {
             return Ok(());
@@ -97,6 +99,7 @@ impl Segment {
             Err(_) => self.encoder.link = self.link,
         }
         self.encoder.bytes.clear();
+        // Frees the memory of an unusually large group.
         if self.encoder.bytes.capacity() > 4 * 1024 * 1024 {
             self.encoder.bytes = Vec::new();
         }
@@ -109,7 +112,7 @@ impl Segment {
     }
 }
 
-/// A segment that can be written to or read from.
+/// The open file of a segment.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) number: u64,
@@ -122,7 +125,7 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:016x}.log"))
 }
 
-/// A file that can become a segment.
+/// A file that can become a segment. It is named `*.new` until then.
 #[derive(Debug)]
 pub(super) struct Spare {
     file: File,
@@ -131,7 +134,8 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Only its length: made at once, and a little slower to write to.
+    /// Makes a file that has its length but no content: quick to make, and a little slower to
+    /// write to.
     pub(super) fn empty(folder: &Path, size: u64) -> io::Result<Self> {
         let path = folder.join(format!("{}.new", Uuid::new_v4().simple()));
         Self::at(path, size)
@@ -143,7 +147,7 @@ impl Spare {
         Self { file, path, size }.or_nothing(sized)
     }
 
-    /// Full of zeros, and synced.
+    /// Makes a file that is filled with zeros and synced.
     pub(super) fn filled(folder: &Path, size: u64) -> io::Result<Self> {
         let spare = Self::empty(folder, size)?;
         let fill = || -> io::Result<()> {
@@ -157,12 +161,12 @@ impl Spare {
         spare.or_nothing(filled)
     }
 
-    /// A file that is not wanted any more, full of something old.
+    /// Reuses the file of a retired segment, with its old content.
     pub(super) fn used(path: PathBuf, size: u64) -> io::Result<Self> {
         Self::at(path, size)
     }
 
-    /// A file that could not be made does not stay.
+    /// Removes the file if it could not be completed.
     fn or_nothing(self, done: io::Result<()>) -> io::Result<Self> {
         match done {
             Ok(()) => Ok(self),
@@ -173,7 +177,7 @@ impl Spare {
         }
     }
 
-    /// From now on it is a segment. Its header is synced with what is written first.
+    /// Writes the header and renames the file. The header is synced together with the first record.
     pub(super) fn become_segment(self, folder: &Path, number: u64) -> io::Result<Made> {
         let seed = Uuid::new_v4().as_u64_pair().1;
         let mut header = [0; HEADER];
@@ -191,7 +195,7 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// `None`: not a segment of ours, or not one that was ever used.
+/// Opens a segment, or returns `None` if the file has no valid header.
 pub(super) fn open(folder: &Path, number: u64) -> io::Result<Option<Made>> {
     let file = OpenOptions::new().read(true).write(true).open(path(folder, number))?;
     let size = file.metadata()?.len();
@@ -209,7 +213,8 @@ pub(super) fn open(folder: &Path, number: u64) -> io::Result<Option<Made>> {
     Ok(Some(Made { number, size, seed: word(seed), file }))
 }
 
-/// The numbers of all segments, ascending; leftovers of a killed process are removed.
+/// Returns the numbers of all segments, ascending. Removes spare files that a killed process has
+/// left.
 pub(super) fn list(folder: &Path) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -227,7 +232,7 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// A name in a folder survives a power failure only when the folder is synced.
+/// Syncs the folder: only then does a new file name in it survive a power failure.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

@@ -1,7 +1,7 @@
-//! The next segment, made by a thread of its own before the current one is full: filling one with
-//! zeros and giving it its name takes as long as many commits. A quiet bus has small segments and
-//! nothing in reserve; a busy one has large ones. When messages come faster than segments are
-//! made, they go into a file that is not filled, rather than wait.
+//! Makes the next segment on a thread of its own before the active one is full: filling a file with
+//! zeros and renaming it takes as long as many commits. A quiet bus has small segments and no spare
+//! files; a busy one has large segments. When messages arrive faster than segments are made, they
+//! go into a file that is not filled instead of waiting.
 
 use std::{
     io,
@@ -12,19 +12,18 @@ use std::{
 
 use super::segment::{self, LARGE, Made, SMALL, Spare};
 
-/// Files kept for use again while the bus is busy.
+/// How many files of retired segments are kept for reuse while the bus is busy.
 const KEPT: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Supply {
     folder: PathBuf,
-    /// The number of the next segment.
     next: u64,
     maker: Option<Maker>,
-    /// One was asked for and has not come.
+    /// A segment was requested from the thread and has not arrived yet.
     is_coming: bool,
     ready: Option<Made>,
-    /// The last one could not be made; there is no use in trying before the next is needed.
+    /// The last request failed; the next one is made only after a segment was needed.
     has_failed: bool,
     retired: Vec<PathBuf>,
 }
@@ -40,7 +39,7 @@ struct Maker {
 struct Wish {
     number: u64,
     size: u64,
-    /// Used again, as it is.
+    /// The file of a retired segment to reuse, with its old content.
     old: Option<PathBuf>,
 }
 
@@ -57,13 +56,14 @@ impl Supply {
         }
     }
 
-    /// The very first segment, small and filled.
+    /// Makes the very first segment of a log, small and filled with zeros.
     pub(super) fn first(&mut self) -> io::Result<Made> {
         let spare = Spare::filled(&self.folder, SMALL)?;
         self.name(spare)
     }
 
-    /// The next segment, with room for so many bytes.
+    /// Returns the next segment, with room for this many bytes. Makes one on the spot if none is
+    /// ready.
     pub(super) fn next(&mut self, room: u64) -> io::Result<Made> {
         self.poll();
         self.has_failed = false;
@@ -75,7 +75,8 @@ impl Supply {
             self.retire(made.number, made.size, true);
         }
         if self.is_coming {
-            // Its number is not given twice; when it comes, nobody wants it any more.
+            // The requested segment keeps its number; when it arrives it is too late and is
+            // retired.
             self.next += 1;
         }
         let spare = Spare::empty(&self.folder, room.max(LARGE))?;
@@ -88,7 +89,7 @@ impl Supply {
         Ok(made)
     }
 
-    /// Looks whether what was asked for has come.
+    /// Receives the requested segment if it has arrived.
     fn poll(&mut self) {
         let Some(maker) = self.maker.as_ref().filter(|_| self.is_coming) else {
             return;
@@ -99,10 +100,10 @@ impl Supply {
         self.is_coming = false;
         match made {
             Ok(made) if made.number == self.next => self.ready = Some(made),
-            // Too late for its number.
+            // It came too late: a later segment has been used already.
             Ok(made) => self.retire(made.number, made.size, true),
             Err(error) => {
-                tracing::warn!(%error, "the bus goes on without a spare segment");
+                tracing::warn!(%error, "the bus continues without a spare segment");
                 self.has_failed = true;
             }
         }
@@ -115,7 +116,7 @@ impl Supply {
         }
     }
 
-    /// Has the next segment made, if it is not being made already. Returns at once.
+    /// Requests the next segment from the thread, unless that was done already. Returns at once.
     pub(super) fn prepare(&mut self, size: u64) {
         self.poll();
         if self.is_coming || self.has_failed || self.ready.is_some() {
@@ -135,7 +136,7 @@ impl Supply {
         self.is_coming = maker.wishes.try_send(wish).is_ok();
     }
 
-    /// The bus is quiet: what is only in reserve goes.
+    /// Removes the spare files of a bus that has become quiet.
     pub(super) fn rest(&mut self) {
         for path in self.retired.drain(..) {
             let _gone = std::fs::remove_file(path);
@@ -146,11 +147,11 @@ impl Supply {
         }
     }
 
-    /// Nothing in this segment is wanted any more.
+    /// Removes a segment without needed messages, or keeps its file for reuse.
     pub(super) fn retire(&mut self, number: u64, size: u64, is_busy: bool) {
         if is_busy && size == LARGE && self.retired.len() < KEPT {
             let path = segment::path(&self.folder, number);
-            // Under this ending a start removes it, if nobody has used it until then.
+            // A file with this extension is removed at the next start if it is not reused before.
             let aside = path.with_extension("new");
             if std::fs::rename(&path, &aside).is_ok() {
                 self.retired.push(aside);
@@ -186,6 +187,7 @@ fn make(folder: &Path, wish: Wish) -> io::Result<Made> {
 impl Drop for Supply {
     fn drop(&mut self) {
         if let Some(maker) = self.maker.take() {
+            // Closing the channel ends the thread; a segment that it still made is removed.
             drop(maker.wishes);
             let _panicked = maker.thread.join();
             let made = maker.made.try_iter().flatten().chain(self.ready.take());

@@ -1,5 +1,5 @@
-//! The one thread that writes: it takes whatever has come, writes it as one group, syncs once,
-//! and only then shows the messages to receivers and tells the senders.
+//! The writer thread of the log: it takes everything that is queued, writes it as one group, syncs
+//! once, and only then makes the messages visible to receivers and sends the receipts.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::bus::{
     shared::{Batch, SharedIndex, failed, lock},
 };
 
-/// Between looks at what has grown old, when nothing else happens.
+/// The longest time between two checks for expired messages.
 const LONGEST_TICK: Duration = Duration::from_secs(10);
 
 pub(super) struct Writer {
@@ -38,7 +38,7 @@ pub(super) struct Writer {
     pub(super) reclaim: Reclaim,
 }
 
-/// What is to become of a message if the group is synced.
+/// The result of a message, provided that its group is synced.
 enum Verdict {
     Stored { first: u64, place: Option<Place> },
     Repeated,
@@ -56,8 +56,9 @@ impl Writer {
             let closing = self.commit(work);
             if is_closed {
                 if let Err(error) = self.log.sync() {
-                    tracing::error!(%error, "the bus could not be closed in order");
+                    tracing::error!(%error, "the bus's log could not be synced on close");
                 }
+                // Closes the files before the callers of `close` are answered.
                 drop(self);
                 for closed in closing {
                     let _nobody_waits = closed.send(());
@@ -76,6 +77,8 @@ impl Writer {
         }
     }
 
+    /// Writes one group and answers its senders. Returns the callers that wait for the bus to
+    /// close.
     fn commit(&mut self, work: Work) -> Vec<tokio::sync::oneshot::Sender<()>> {
         let Work { batches, done, dead, closing, .. } = work;
         let now = self.clock.now().as_millisecond();
@@ -95,11 +98,13 @@ impl Writer {
                 }
             }
         }
+        // Acknowledgements alone are not synced: a lost one means that a message comes again.
         if result.is_ok() {
             result = if batches.is_empty() { self.log.write() } else { self.log.sync() };
         }
         if let Err(error) = &result {
             tracing::error!(%error, "messages could not be stored");
+            // A sender that tries again after the error must not count as a repeat.
             for key in keys {
                 self.repeats.remove(key);
             }
@@ -118,6 +123,7 @@ impl Writer {
         Ok(())
     }
 
+    /// Adds a message to the group, unless it was refused before or is a repeat.
     fn write(
         &mut self,
         outgoing: &Outgoing,
@@ -142,6 +148,7 @@ impl Writer {
         };
         let first = self.next;
         self.next += slots.len() as u64;
+        // A broadcast that reaches no endpoint is accepted and not stored.
         let place = if slots.is_empty() {
             None
         } else {
@@ -161,7 +168,7 @@ impl Writer {
         Ok(Verdict::Stored { first, place })
     }
 
-    /// After the sync: receivers may have the messages, and senders hear what became of them.
+    /// After the sync: makes the messages visible to receivers and sends the receipts.
     fn show(
         &mut self,
         batches: Vec<(Batch, tokio::sync::OwnedSemaphorePermit)>,

@@ -1,4 +1,4 @@
-//! What the memory store keeps, and the rules that keep it whole.
+//! The data of the memory store, and the rules that keep it consistent.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -32,7 +32,7 @@ pub(super) struct Kept {
 #[derive(Debug)]
 pub(super) struct KeptSession {
     pub(super) record: SessionRecord,
-    /// The only process there is owns it.
+    /// This process, the only one there is, owns the session.
     pub(super) is_held: bool,
     pub(super) epoch: u64,
 }
@@ -48,7 +48,7 @@ struct KeptClaim {
     input: [u8; 32],
     turn: TurnId,
     made_at: Timestamp,
-    /// When the window it was made with is over; windows differ.
+    /// The end of the window that the claim was made with; windows differ.
     forget_at: Timestamp,
 }
 
@@ -71,6 +71,8 @@ impl Kept {
         lease: &Lease,
         id: TurnId,
     ) -> Result<&mut KeptTurn, StoreError> {
+        // Computed first and returned later: a missing turn is reported before a lost lease, as by
+        // the SQLite store.
         let lease_check = self.check_lease(lease);
         let turn = self.turns.get_mut(&id).ok_or(NO_TURN)?;
         if turn.record.session != lease.session {
@@ -83,7 +85,7 @@ impl Kept {
         Ok(turn)
     }
 
-    /// What is kept of the session's turns, approvals, claims and names.
+    /// Removes the turns, names, approvals, histories and claims of a session.
     pub(super) fn forget_session(&mut self, id: SessionId) {
         self.turns.retain(|_, turn| turn.record.session != id);
         self.names.retain(|_, session| *session != id);
@@ -159,7 +161,7 @@ impl Kept {
         Ok(Claimed::New)
     }
 
-    /// All or nothing, like a transaction: checked first, then done.
+    /// Appends all events or none, like a transaction: all are checked before the first is written.
     pub(super) fn append(
         &mut self,
         lease: &Lease,
@@ -192,7 +194,7 @@ impl Kept {
                         TurnState::Finished { at: event.at, outcome: outcome.clone() };
                 }
                 EventKind::Approval(approval) => {
-                    // A question that is put again is still one question.
+                    // An approval that is requested again is still one approval.
                     self.approvals.entry(approval.id).or_insert_with(|| ApprovalRecord {
                         approval: approval.clone(),
                         session: turn.record.session,
@@ -202,7 +204,7 @@ impl Kept {
                     });
                 }
                 EventKind::Resolved(resolution) => {
-                    // The first answer wins.
+                    // The first decision wins.
                     if let Some(asked) = self.approvals.get_mut(&resolution.id)
                         && asked.turn == event.turn
                         && asked.decided.is_none()

@@ -1,4 +1,4 @@
-//! What was asked of people: one row per question, written with the events that ask and decide.
+//! Approvals: one row per approval, written together with the events that request and decide it.
 
 use angelia_core::{
     model::{ApprovalId, ApprovalRecord, EventKind, Resolution, SessionId, TurnEvent, Verdict},
@@ -14,7 +14,7 @@ use super::{
     writer::Db,
 };
 
-/// Keeps the list in step with an event that has just been written.
+/// Updates the table for an event that was just written.
 pub(super) fn follow(db: &Db, session: SessionId, event: &TurnEvent) -> Result<(), Trouble> {
     match &event.kind {
         EventKind::Approval(approval) => asked(db, session, event, approval.id),
@@ -24,7 +24,7 @@ pub(super) fn follow(db: &Db, session: SessionId, event: &TurnEvent) -> Result<(
 }
 
 fn asked(db: &Db, session: SessionId, event: &TurnEvent, id: ApprovalId) -> Result<(), Trouble> {
-    // A question that is put again is still one question.
+    // An approval that is requested again is still one approval.
     db.connection
         .prepare_cached(
             "INSERT INTO approvals (id, session_id, turn_id, asked_seq, asked_at)
@@ -41,7 +41,7 @@ fn asked(db: &Db, session: SessionId, event: &TurnEvent, id: ApprovalId) -> Resu
 }
 
 fn decided(db: &Db, event: &TurnEvent, resolution: &Resolution) -> Result<(), Trouble> {
-    // The first answer wins.
+    // The first decision wins.
     db.connection
         .prepare_cached(
             "UPDATE approvals SET decided_at = ?3, verdict = ?4, decided_by = ?5
@@ -78,7 +78,8 @@ pub(super) fn approvals(
     Ok(records.into_iter().flatten().collect())
 }
 
-/// `None`: a question in a form that only a later version knows.
+/// Converts a row. Returns `None` if the request was written by a later version in a form that this
+/// version does not know.
 fn record(row: &Row<'_>) -> Result<Option<ApprovalRecord>, Trouble> {
     let kind = event_json::decode(row.get(7)?, text(row, 8)?, text(row, 9)?);
     let EventKind::Approval(approval) = kind else {

@@ -1,4 +1,4 @@
-//! Callers who are not the owner: what their conversations looked like, and what they have cost.
+//! Records about callers of the model APIs: hashes of their conversations, and their costs.
 
 use angelia_core::ports::{HistoryNote, StoreError};
 use jiff::Timestamp;

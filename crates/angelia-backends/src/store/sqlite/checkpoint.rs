@@ -1,7 +1,7 @@
-//! Moves what was committed from the log into the database, on a thread of its own: a checkpoint
-//! waits for the disk, and no commit should. While it does, commits wait too (some of them for
-//! several milliseconds), so it is left for a moment in which nobody writes, as long as the log is
-//! not too long.
+//! Moves committed pages from the write-ahead log into the database, on a thread of its own: a
+//! checkpoint waits for the disk, and no commit should. Commits that run at the same time wait too
+//! (some of them for several milliseconds), so the checkpoint is postponed to a moment without
+//! writes, as long as the log is not too long.
 
 use std::{
     path::Path,
@@ -16,20 +16,21 @@ use std::{
 
 use super::open;
 
-/// How many transactions are worth a checkpoint: about as many as SQLite itself would let pile up.
+/// A checkpoint is considered after this many transactions: about as many as SQLite itself would
+/// let pile up.
 const WORTH: u32 = 256;
 
-/// How many may pile up before it is done beside others: about half of what a commit itself would
-/// have to empty.
+/// From this many transactions on, the checkpoint no longer waits for a quiet moment: about half of
+/// the number at which a commit itself would run it.
 const MOST: u32 = 1024;
 
-/// Nobody writes for so long.
+/// The time without a write that counts as a quiet moment.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Started when it is first needed: a single command never needs it.
+/// The checkpoint thread, started when it is first needed: a single command never needs it.
 pub(super) struct Checkpointer {
     path: Arc<Path>,
-    /// Transactions in the log.
+    /// Transactions since the last checkpoint.
     waiting: Arc<AtomicU32>,
     running: Option<(SyncSender<()>, JoinHandle<()>)>,
 }
@@ -39,7 +40,7 @@ impl Checkpointer {
         Self { path, waiting: Arc::default(), running: None }
     }
 
-    /// Notes a transaction; now and then wakes the thread, and never waits for it.
+    /// Counts a transaction and wakes the thread now and then. Never waits for the thread.
     pub(super) fn committed(&mut self) {
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
         if !waiting.is_multiple_of(WORTH) {
@@ -63,7 +64,8 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Without it the log grows until SQLite empties it within a commit: slower, not wrong.
+/// Starts the thread. Without it the log grows until SQLite runs a checkpoint within a commit,
+/// which is slower but correct.
 fn start(path: &Arc<Path>, waiting: &Arc<AtomicU32>) -> Option<(SyncSender<()>, JoinHandle<()>)> {
     let (wake, woken) = sync_channel(1);
     let (path, waiting) = (Arc::clone(path), Arc::clone(waiting));
@@ -78,21 +80,22 @@ fn run(path: &Path, waiting: &AtomicU32, woken: &Receiver<()>) {
     let connection = match open::existing(path) {
         Ok(connection) => connection,
         Err(error) => {
-            tracing::debug!(%error, "the log is left to the writer");
+            tracing::debug!(%error, "the write-ahead log is left to the writer");
             return;
         }
     };
     while woken.recv().is_ok() && wait_for_quiet(waiting, woken) {
         waiting.store(0, Ordering::Relaxed);
-        // Passive: it takes what it can without holding up a writer or a reader.
+        // Passive: it moves what it can without holding up a writer or a reader.
         let moved = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_row| Ok(()));
         if let Err(error) = moved {
-            tracing::debug!(%error, "the log was not emptied this time");
+            tracing::debug!(%error, "the write-ahead log could not be checkpointed this time");
         }
     }
 }
 
-/// `false`: nobody will write any more, and whoever closes the file last empties the log.
+/// Waits for a quiet moment, or until the log is too long. Returns `false` when the store closes:
+/// the last connection to close the file empties the log anyway.
 fn wait_for_quiet(waiting: &AtomicU32, woken: &Receiver<()>) -> bool {
     loop {
         let before = waiting.load(Ordering::Relaxed);

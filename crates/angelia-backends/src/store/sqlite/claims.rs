@@ -1,4 +1,5 @@
-//! At most once: a key, what was asked under it, and the turn that came of it.
+//! Idempotency keys: each claim records a key, the hash of its request and the turn it created, so
+//! that a request runs at most once.
 
 use angelia_core::{
     model::TurnRecord,
@@ -13,8 +14,8 @@ use super::{
     writer::Db,
 };
 
-/// How many claims whose time is over a new one removes: more than come, so that they never pile
-/// up, and few enough not to be noticed.
+/// How many expired claims a new claim removes: more than one, so that they never pile up, and few
+/// enough not to slow it down.
 const FORGOTTEN_AT_ONCE: i64 = 64;
 
 pub(super) fn create_turn_once(
@@ -45,6 +46,7 @@ pub(super) fn create_turn_once(
     }
     write::create_turn(db, lease, turn)?;
     let made_at = nanoseconds(turn.created_at);
+    // A claim is kept for the window that its request asked for; windows differ.
     let window = made_at.saturating_sub(nanoseconds(claim.since));
     db.connection
         .prepare_cached(

@@ -1,5 +1,5 @@
-//! What people and agents said, on disk: the input of a turn, the messages of a carried history.
-//! Externally tagged throughout, because `RawValue` works in no other kind of enum.
+//! The JSON form of content on disk: the input of a turn, and the messages of a carried history.
+//! All enums are externally tagged, because `RawValue` works in no other kind of enum.
 
 use std::borrow::Cow;
 
@@ -65,7 +65,7 @@ enum PartBody<'a> {
     },
 }
 
-/// The input of a turn.
+/// Encodes the input of a turn.
 pub(super) fn encode(input: &[Content]) -> Result<String, Trouble> {
     let bodies: Vec<_> = input.iter().map(ContentBody::of).collect();
     Ok(serde_json::to_string(&bodies)?)

@@ -1,5 +1,5 @@
-//! Events on disk: a word for the kind, a JSON object for the rest. Reading is total: what this
-//! version does not know becomes `Native` and keeps its bytes.
+//! The form of events on disk: a word for the kind, and JSON for the rest. Decoding is total: an
+//! event that this version does not know becomes `Native` and keeps its bytes.
 
 mod body;
 
@@ -22,7 +22,7 @@ use super::{
     words::word,
 };
 
-/// Of the bodies below; counted up when one changes in a way that older ones do not read as.
+/// The format version of the bodies. Raised when a body changes incompatibly.
 pub(super) const FORMAT: i64 = 1;
 
 /// Writes the body to `out` and returns the word for the kind.
@@ -80,7 +80,7 @@ pub(super) fn decode(format: i64, kind: &str, body: &str) -> EventKind {
     EventKind::Native { name: kind.into(), raw: kept(body) }
 }
 
-/// The body as it is; if it is not even JSON, as a JSON string.
+/// Returns the body unchanged or, if it is not JSON, as a JSON string.
 fn kept(body: &str) -> RawJson {
     serde_json::from_str::<&RawValue>(body)
         .map(ToOwned::to_owned)
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(format!("{read:?}"), format!("{delta:?}"));
     }
 
-    /// How full the context is was not asked at first, and is often not told.
+    /// Older versions did not record the context window, and agents often do not report it.
     #[test]
     fn usage_of_before_the_context_was_read_is_as_it_was() {
         let body = r#"{"input":1,"output":2,"cache_read":3,"cache_write":4}"#;
@@ -174,7 +174,7 @@ mod tests {
     fn what_is_not_known_keeps_its_bytes() {
         let cases = [
             (FORMAT, "hologram", r#"{ "depth" : 3 }"#, r#"{ "depth" : 3 }"#),
-            // A known word with a body of another shape, or of a later format.
+            // A known kind with a body of another shape, or of a later format.
             (FORMAT, "notice", r#"{"level":"shout"}"#, r#"{"level":"shout"}"#),
             (FORMAT + 1, "plan", "[]", "[]"),
             (FORMAT, "plan", "[", r#""[""#),

@@ -1,4 +1,4 @@
-//! The limits of a session's turns on disk.
+//! The JSON form of a session's clocks and budgets on disk.
 
 use std::time::Duration;
 

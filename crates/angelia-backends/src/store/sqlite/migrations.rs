@@ -1,4 +1,4 @@
-//! The schema's history. Numbered, append-only: a released migration never changes.
+//! Schema migrations, numbered and append-only: a released migration never changes.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -10,12 +10,12 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_callers.sql"),
 ];
 
-/// `user_version` of a database that has seen all of them.
+/// Returns the `user_version` of a database with all migrations.
 pub(super) fn latest() -> i64 {
     number(MIGRATIONS.len())
 }
 
-/// Says that a file is ours: "Ange".
+/// The `application_id` that marks a file as ours: "Ange".
 const APPLICATION: i64 = 0x416e_6765;
 
 #[derive(Debug)]
@@ -31,7 +31,8 @@ impl From<rusqlite::Error> for MigrateError {
     }
 }
 
-/// May we touch this file at all? Returns its version and changes nothing.
+/// Checks that the file is ours and not of a newer version. Returns its version and changes
+/// nothing.
 pub(super) fn check(connection: &Connection) -> Result<i64, MigrateError> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i64 =
@@ -48,7 +49,7 @@ pub(super) fn check(connection: &Connection) -> Result<i64, MigrateError> {
     Ok(found)
 }
 
-/// Brings the schema up to date. Of several processes that start at once, one does it.
+/// Brings the schema up to date. When several processes start at once, one of them does it.
 pub(super) fn run(connection: &mut Connection) -> Result<(), MigrateError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let found = check(&transaction)?;

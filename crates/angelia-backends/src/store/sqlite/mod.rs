@@ -1,15 +1,18 @@
 //! The store in one SQLite file that several processes may open.
 //!
-//! All writes of a process go through one thread, which commits whatever has queued up in one
-//! transaction; reads run on a few connections of their own beside it. Ownership of a session is
-//! a row that names an [owner](crate::owners) and an epoch, checked in the same transaction as
-//! what the owner writes.
+//! All writes of a process go through one thread, which commits everything that is queued in one
+//! transaction; reads use a few connections of their own. Ownership of a session is a row that
+//! names an [owner](crate::owners) and an epoch; it is checked in the same transaction as the
+//! owner's writes.
 //!
-//! - `open`, `migrations`: from a path to a connection with the present schema.
-//! - `writer`, `readers`: the thread and the connections; `checkpoint`: the thread that empties the log.
-//! - `write`, `read`: the statements; `claims`: at most once; `approvals`: what people were asked.
-//! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `words`: what is in the columns.
-//! - `trouble`: what people are told when SQLite fails.
+//! - `open`, `migrations`: open a connection and bring the schema up to date.
+//! - `writer`: the writer thread; `readers`: the read connections; `checkpoint`: the thread that
+//!   moves the write-ahead log into the database.
+//! - `write`, `read`: the statements; `claims`: idempotency keys; `approvals`: approval requests
+//!   and decisions; `callers`: conversation hashes and costs of the callers of model APIs.
+//! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `limits_json`, `columns`: the
+//!   values in the columns.
+//! - `error`: the messages that people get when SQLite fails.
 
 mod approvals;
 mod callers;
@@ -60,9 +63,9 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, creating or migrating it where needed. What this process acquires is held
-    /// in the name of `owner`. Blocks, for a few milliseconds at most unless another process is
-    /// migrating.
+    /// Opens the file, creating or migrating it where needed. Sessions that this process acquires
+    /// are held in the name of `owner`. Blocks, for a few milliseconds at most unless another
+    /// process is migrating.
     pub fn open(path: &Path, owner: Arc<OwnerLock>) -> Result<Self, OpenError> {
         let path: Arc<Path> = path.into();
         let connection = open::writable(&path)?;
@@ -146,6 +149,7 @@ impl Store for SqliteStore {
 
     fn turns(&self, session: Option<SessionId>, page: Page) -> Answer<'_, Vec<TurnRecord>> {
         let query = move |db: &rusqlite::Connection| read::turns(db, session, page);
+        // One row of one session is found by an index.
         if session.is_some() && page.limit == 1 {
             return self.readers.look_up(query);
         }

@@ -1,4 +1,5 @@
-//! From a path to a connection: flags, pragmas, and clear words when it does not open.
+//! Opens connections to the database file, with their flags and pragmas, and explains why a file
+//! does not open.
 
 use std::{
     io,
@@ -13,16 +14,17 @@ use super::{
     trouble::{describe, is_busy},
 };
 
-/// How long to wait for another process that writes.
+/// How long to wait for another process that is writing.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 const STATEMENTS: usize = 64;
 
-/// Of a connection, in kilobytes as SQLite wants to be told. The system keeps the file in memory
-/// as well: this is for the pages that one transaction after the other comes back to.
+/// The `cache_size` of a connection; a negative value is in KiB. It is small because the operating
+/// system caches the file as well: this cache is for pages that one transaction after the other
+/// uses.
 const CACHE: i32 = -512;
 
-/// How long the log may grow before a commit has to empty it, in pages.
+/// The length of the write-ahead log, in pages, from which on a commit itself runs a checkpoint.
 const LOG_PAGES: i64 = 16_384;
 
 #[derive(Debug, thiserror::Error)]
@@ -43,13 +45,13 @@ pub enum OpenError {
     Thread { path: PathBuf, source: io::Error },
 }
 
-/// The writer's connection, with the file created and migrated.
+/// Opens the writer's connection; creates or migrates the file where needed.
 pub(super) fn writable(path: &Path) -> Result<Connection, OpenError> {
     let failed = |error: &rusqlite::Error| OpenError::Failed { message: describe(path, error) };
     let is_new = !path.exists();
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| failed(&e))?;
     if is_new {
-        // Before the log and its index appear, because they copy the mode of this file.
+        // Before SQLite creates the log and its index, because they copy the mode of this file.
         make_private(path).map_err(|error| OpenError::Failed {
             message: format!("cannot make {} private: {error}", path.display()),
         })?;
@@ -63,7 +65,7 @@ pub(super) fn writable(path: &Path) -> Result<Connection, OpenError> {
             ),
         });
     }
-    // SQLite does not wait for others while it changes the journal mode, so we do.
+    // SQLite's busy timeout does not apply while the journal mode changes, so we wait here.
     let deadline = Instant::now() + BUSY;
     loop {
         match prepare(&mut connection) {
@@ -80,14 +82,14 @@ pub(super) fn writable(path: &Path) -> Result<Connection, OpenError> {
     }
 }
 
-/// A further connection to a file that [`writable`] has prepared.
+/// Opens a read-only connection to a file that [`open_writable`] has prepared.
 pub(super) fn readable(path: &Path) -> rusqlite::Result<Connection> {
     let connection = existing(path)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }
 
-/// A further connection that may write.
+/// Opens another connection that may write.
 pub(super) fn existing(path: &Path) -> rusqlite::Result<Connection> {
     let connection = connect(path, OpenFlags::empty())?;
     connection.pragma_update(None, "cache_size", CACHE)?;
@@ -99,21 +101,22 @@ fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Else statements are planned anew for every value they are given.
+    // The query planner stability guarantee: otherwise a statement is planned again for new
+    // values of its parameters.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
 fn prepare(connection: &mut Connection) -> Result<(), MigrateError> {
-    // In a transaction, so as not to look at the half of what another process is creating.
+    // In a transaction, so as not to see a schema that another process has half created.
     let version = migrations::check(&*connection.transaction()?)?;
     connection.pragma_update(None, "cache_size", CACHE)?;
-    // A commit survives the death of the process; only power loss may cost the last ones.
+    // A commit survives the death of the process; only a power failure may lose the last ones.
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
-    // The checkpointer empties the log beside the commits; this is for when it cannot.
+    // The checkpointer normally empties the log; this limit is for when it cannot keep up.
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     if version == migrations::latest() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Usage, failure and outcome on disk. Reading never fails: a turn that has finished stays
-//! finished, whatever a newer version wrote about how.
+//! The JSON form of usage, failure and outcome on disk. Decoding never fails: a finished turn stays
+//! finished, even if a newer version wrote its outcome in an unknown form.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -119,7 +119,7 @@ impl<'a> OutcomeBody<'a> {
     }
 }
 
-/// The outcome in the body of a `finished` event.
+/// Decodes the outcome in the body of a `finished` event.
 pub(super) fn decode(body: &str) -> Outcome {
     match serde_json::from_str::<OutcomeBody<'_>>(body) {
         Ok(body) => body.into_outcome(),
@@ -158,7 +158,7 @@ impl<'a> FailureBody<'a> {
     }
 }
 
-/// Money comes back as it was: `serde_json` alone may be off in the last bit.
+/// Reads costs back exactly as they were written: `serde_json` alone may be off in the last bit.
 mod exact {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
     use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! The statements of the readers, and how rows become records.
+//! The statements that read, and the conversion of rows to records.
 
 use angelia_core::{
     model::{
@@ -134,6 +134,7 @@ pub(super) fn replay(
     })
 }
 
+/// Runs a query and converts all its rows.
 pub(super) fn list<T>(
     db: &Connection,
     sql: &str,
@@ -197,7 +198,8 @@ pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> Found<&'a str> {
     value.as_str().map_err(|error| Trouble::Unreadable(format!("column {column}: {error}")))
 }
 
-/// Everything is older than the greatest UUID.
+/// Returns the id that a page stops before. Without one it is the greatest UUID, because every id
+/// sorts before that.
 pub(super) fn before(page: Page) -> Uuid {
     page.before.unwrap_or(Uuid::max())
 }

@@ -1,6 +1,6 @@
-//! A few connections that only read, opened when they are first needed. What may take long is read
-//! off the async threads; what an index finds at once is not: the way to another thread and back
-//! takes ten times as long as such a look.
+//! A few read-only connections, opened when they are first needed. Queries that may take long run
+//! on blocking threads. Lookups by an index run on the caller's thread: the way to another thread
+//! and back takes ten times as long as such a lookup.
 
 use std::{
     path::Path,
@@ -31,6 +31,7 @@ impl Readers {
         Self { path, permits: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
     }
 
+    /// Runs a query on a blocking thread.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'static,
@@ -44,7 +45,7 @@ impl Readers {
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|_runtime_stops| Err(closed()))
     }
 
-    /// Reads a few rows that an index finds, on the spot.
+    /// Reads a few rows that an index finds, on the caller's thread.
     pub(super) fn look_up<'a, T: Send + 'a>(
         &'a self,
         query: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'a,
@@ -63,6 +64,7 @@ impl Readers {
     }
 }
 
+/// Runs a query on an idle connection, or on a new one if all are in use.
 fn answer<T>(
     path: &Path,
     idle: &Mutex<Vec<Connection>>,

@@ -1,5 +1,5 @@
-//! The launch specification on disk, versioned, so that a session of an older angelia can still
-//! be resumed with every flag it had.
+//! The JSON form of the launch specification on disk. It is versioned, so that a session of an
+//! older angelia can still be resumed with every flag it had.
 
 use std::{
     borrow::Cow,
@@ -79,7 +79,7 @@ struct SpecBody<'a> {
     fallback: Option<Box<SpecBody<'a>>>,
 }
 
-/// A path need not be text.
+/// A path that is not valid UTF-8 is stored as Base64.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum PathBody<'a> {

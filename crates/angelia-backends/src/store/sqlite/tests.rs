@@ -1,4 +1,5 @@
-//! What only the inside can show: how many transactions there were, and a disk that is full.
+//! Tests that need access to the store's internals: the number of transactions, a full disk, and
+//! the form of the data on disk.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -41,7 +42,7 @@ async fn what_queues_up_shares_a_transaction() {
     let (lease, turn) = stored_turn(&store).await;
     let before = commits(&home);
 
-    // Another writer is in the way, so that everything queues up.
+    // Another writer holds the lock, so that everything queues up.
     let mut other = open::writable(&home.path().join("state.db")).unwrap();
     let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let mut waiting = Vec::new();
@@ -72,7 +73,7 @@ async fn a_full_disk_is_named_and_the_store_goes_on() {
     append(&store, &lease, big(1)).await.await.unwrap();
     limit(1).await.unwrap();
 
-    // Small ones that fit are queued around one that does not.
+    // Small events that fit are queued around one that does not.
     let first = append(&store, &lease, event(&turn, 2, notice("fits"))).await;
     let second = append(&store, &lease, big(3)).await;
     let third = append(&store, &lease, event(&turn, 4, notice("fits"))).await;
@@ -125,7 +126,7 @@ async fn another_writer_is_waited_for_and_then_named() {
     let lock = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let error = store.release(lease.clone()).await.unwrap_err().to_string();
     assert!(error.contains("busy") && error.contains("try again"), "{error}");
-    // Reading goes on meanwhile, and writing afterwards.
+    // Reading works meanwhile, and writing works again afterwards.
     assert!(store.turn(turn.id).await.unwrap().is_some());
     lock.rollback().unwrap();
     store.release(lease).await.unwrap();
@@ -185,13 +186,13 @@ async fn claims_whose_time_is_over_are_removed() {
             Ok(db.connection.query_row(&sql, [], |row| row.get::<_, i64>(0))?)
         })
     };
-    // The long one, and those of the last ten seconds.
+    // The claim with the long window, and those of the last ten seconds.
     assert_eq!(count("claims").await.unwrap(), 12);
     assert_eq!(count("turns").await.unwrap(), 502);
     assert!(store.turn(first.id).await.unwrap().is_some());
 }
 
-/// A file of the first version, with something in it, gets the present schema.
+/// A file of the first schema version, with data in it, is migrated to the latest schema.
 #[tokio::test]
 async fn an_older_file_is_migrated() {
     let home = tempfile::tempdir().unwrap();
@@ -220,7 +221,7 @@ async fn an_older_file_is_migrated() {
     assert_eq!(claimed, Claimed::New);
 }
 
-/// The bytes on disk. A change here means that files of the last version read differently.
+/// Pins the bytes on disk. A change here means that files of the last version are read differently.
 #[test]
 fn events_have_a_known_form() {
     let lines = every_event().into_iter().map(|kind| {

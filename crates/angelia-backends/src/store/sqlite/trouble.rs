@@ -1,17 +1,18 @@
-//! What goes wrong inside, and the sentence people get: what failed, what to do, what is safe.
+//! The errors inside the store, and the messages that people get: what failed, what to do, and
+//! which data is safe.
 
 use std::path::Path;
 
 use angelia_core::ports::StoreError;
 use rusqlite::ErrorCode;
 
-/// Why a statement or a conversion did not succeed.
+/// The error of a statement or of a conversion.
 #[derive(Debug)]
 pub(super) enum Trouble {
     Sql(rusqlite::Error),
-    /// The store works, but refuses this.
+    /// The database works, but the store's rules forbid this operation.
     Refused(StoreError),
-    /// A record we cannot make sense of.
+    /// A record that this version cannot decode.
     Unreadable(String),
 }
 

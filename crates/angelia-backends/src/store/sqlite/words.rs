@@ -1,4 +1,4 @@
-//! The small values of the columns: identifiers, times, numbers, and words of closed lists.
+//! Conversions of small column values: identifiers, times, numbers, and names of enum variants.
 
 use angelia_core::model::{Origin, SessionId, TurnId};
 use jiff::Timestamp;
@@ -16,7 +16,8 @@ pub(super) fn time(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Our counters never come near the limit; a limit given by a caller may be anything.
+/// Converts an unsigned number. Our own counters never come near the maximum; a limit given by a
+/// caller may be any number.
 pub(super) fn number(count: impl TryInto<i64>) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
@@ -37,7 +38,7 @@ pub(super) fn turn_id(row: &Row<'_>, column: usize) -> rusqlite::Result<TurnId> 
     uuid(row, column).map(TurnId::from_uuid)
 }
 
-/// The member of a closed list that is written as `text`.
+/// Returns the enum variant that is written as `text`.
 pub(super) fn word<T: Copy>(
     all: &[T],
     as_str: impl Fn(T) -> &'static str,

@@ -1,4 +1,4 @@
-//! The statements of the writer. Each function is one job; what it reads and writes is one
+//! The statements of the writer. Each function is one job; all its reads and writes are in one
 //! transaction.
 
 use angelia_core::{
@@ -81,7 +81,7 @@ pub(super) fn put_session(db: &Db, session: &SessionRecord) -> Written<u64> {
             .exists([id.as_bytes()])?;
         return Err(if exists { StoreError::Conflict } else { NO_SESSION }.into());
     }
-    // A long history is read to compare, but not written again with every change of a title.
+    // A long history is compared, but not written again when only the title changes.
     with_spec(db, session, |body| {
         db.connection
             .prepare_cached("UPDATE specs SET body = ?2 WHERE session_id = ?1 AND body <> ?2")?
@@ -109,7 +109,7 @@ pub(super) fn bind_name(db: &Db, name: &ExternalName, session: SessionId) -> Wri
              ON CONFLICT (scope, name) DO NOTHING",
         )?
         .execute(params![name.scope, name.name, session.as_uuid().as_bytes()])?;
-    // Neither bound now nor before: there is no such session.
+    // If the name is bound neither now nor before, there is no such session.
     read::named(&db.connection, name)?.ok_or_else(|| NO_SESSION.into())
 }
 
@@ -215,7 +215,7 @@ pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> Written {
         match &event.kind {
             EventKind::Finished(outcome) => {
                 finish(db, event, outcome.usage.cost_usd)?;
-                // The next event of this turn, if any, is refused.
+                // So that another event of this turn is checked again, and refused.
                 checked = None;
             }
             _ => approvals::follow(db, lease.session, event)?,
@@ -235,7 +235,7 @@ fn finish(db: &Db, event: &TurnEvent, cost_usd: Option<f64>) -> Written {
     Ok(())
 }
 
-/// The session exists, and the lease is ours.
+/// Checks that the session exists and that this process holds the lease.
 pub(super) fn check_session(db: &Db, lease: &Lease) -> Written {
     let Some((owner, epoch)) = lease_of(db, lease.session)? else {
         return Err(NO_SESSION.into());
@@ -243,7 +243,8 @@ pub(super) fn check_session(db: &Db, lease: &Lease) -> Written {
     check_lease(db, lease, owner.as_deref(), epoch)
 }
 
-/// The turn is of the lease's session, the lease is ours, and the turn has not finished.
+/// Checks that the turn belongs to the lease's session, that this process holds the lease, and that
+/// the turn has not finished.
 fn check_open_turn(db: &Db, lease: &Lease, turn: TurnId) -> Written {
     let mut select = db.connection.prepare_cached(
         "SELECT l.owner, l.epoch, t.finished_seq IS NOT NULL
@@ -282,7 +283,7 @@ fn lease_of(db: &Db, session: SessionId) -> Written<Option<(Option<String>, u64)
     Ok(found)
 }
 
-/// Somebody else's, and that somebody is alive.
+/// Fails if another living process owns the session.
 fn refuse_if_held(db: &Db, owner: Option<&str>) -> Written {
     let owners = db.owner.owners();
     match owner {
@@ -296,6 +297,7 @@ fn refuse_if_held(db: &Db, owner: Option<&str>) -> Written {
     }
 }
 
+/// Returns the column value of an unfinished state.
 fn unfinished(state: &TurnState) -> Written<&'static str> {
     match state {
         TurnState::Queued
@@ -310,6 +312,7 @@ fn unfinished(state: &TurnState) -> Written<&'static str> {
     }
 }
 
+/// Encodes the session's launch specification into the shared buffer and passes it to `write`.
 fn with_spec(
     db: &Db,
     session: &SessionRecord,

@@ -1,8 +1,8 @@
-//! The one thread that writes. It commits in groups: whatever has queued up while the last
-//! transaction was on its way shares the next one, and nobody is answered before the commit.
+//! The writer thread of the store. It commits in groups: jobs that are queued while the last
+//! transaction runs share the next one, and no job is answered before its commit.
 //!
-//! Every job has a savepoint of its own, so that one that fails leaves the others alone. Where
-//! SQLite gives up the whole transaction (a full disk), the jobs are tried again one by one.
+//! Every job has a savepoint of its own, so that a job that fails does not affect the others. When
+//! SQLite rolls back the whole transaction (a full disk), the jobs are tried again one by one.
 
 use std::{
     cell::RefCell,
@@ -23,16 +23,16 @@ use super::{
 };
 use crate::owners::OwnerLock;
 
-/// How many jobs may wait; then those who send wait.
+/// How many jobs may wait; further callers wait for room.
 const QUEUE: usize = 256;
-/// How many jobs share one transaction at most, for the sake of the first one's latency.
+/// How many jobs share one transaction at most, to limit the latency of the first one.
 const GROUP: usize = 512;
 
-/// What a job works with.
+/// The connection and the context that a job works with.
 pub(super) struct Db {
     pub(super) connection: Connection,
     pub(super) owner: Arc<OwnerLock>,
-    /// Reused for every body that is encoded.
+    /// A buffer that is reused for every encoded body.
     pub(super) scratch: RefCell<Vec<u8>>,
     path: Arc<Path>,
 }
@@ -44,14 +44,14 @@ pub(super) struct Writer {
 
 enum Message {
     Job(Box<dyn Job>),
-    /// Answered when everything before it has been committed and the file is closed.
+    /// Answered when every job before it has been committed and the file is closed.
     Close(oneshot::Sender<()>),
 }
 
-/// Something to write. It may be tried more than once, each time in a transaction that holds
-/// nothing of the earlier try.
+/// A unit of work for the writer. It may be attempted more than once, each time in a transaction
+/// that contains nothing of the earlier attempt.
 trait Job: Send {
-    /// `false`: what it wrote must be taken back.
+    /// Runs the job. Returns `false` if its writes must be rolled back.
     fn attempt(&mut self, db: &Db) -> bool;
     fn answer(self: Box<Self>, path: &Path, commit: Result<(), StoreError>);
 }
@@ -76,7 +76,7 @@ where
 
     fn answer(self: Box<Self>, path: &Path, commit: Result<(), StoreError>) {
         let answer = match (self.result, commit) {
-            // Its own refusal says more than the fate of the transaction.
+            // The job's own error says more than the error of the transaction.
             (Some(Err(trouble)), _) => Err(trouble.into_store_error(path)),
             (_, Err(error)) => Err(error),
             (Some(Ok(value)), Ok(())) => Ok(value),
@@ -101,7 +101,7 @@ impl Writer {
         Ok(Self { messages: sender, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Queues a job; what is returned resolves when it is committed.
+    /// Queues a job. The returned [`Committed`] resolves when the job is committed.
     pub(super) async fn queue(
         &self,
         work: impl Fn(&Db) -> Result<(), Trouble> + Send + 'static,
@@ -120,7 +120,7 @@ impl Writer {
         self.messages.send(Message::Job(Box::new(task))).await.map_err(|_closed| closed())
     }
 
-    /// Writes and waits for the commit.
+    /// Queues a job and waits for its commit.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&Db) -> Result<T, Trouble> + Send + 'static,
@@ -140,7 +140,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Dropping the sender is what ends the thread; it empties the queue first.
+        // Dropping the sender ends the thread, which works off the queue first.
         let (nowhere, _) = mpsc::channel(1);
         self.messages = nowhere;
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -172,7 +172,7 @@ fn run(db: Db, mut messages: mpsc::Receiver<Message>) {
             Message::Close(reply) => closers.push(reply),
         }
         if !closers.is_empty() {
-            // Nothing new is taken, but what is queued is still written.
+            // No new jobs are accepted, but those in the queue are still written.
             messages.close();
         }
     }
@@ -183,6 +183,7 @@ fn run(db: Db, mut messages: mpsc::Receiver<Message>) {
     }
 }
 
+/// Writes `first` and everything that is queued behind it in one transaction.
 fn write_group(
     db: &Db,
     first: Box<dyn Job>,
@@ -191,7 +192,8 @@ fn write_group(
 ) {
     let mut group = Vec::new();
     let mut next = Some(first);
-    // What queues up while another process writes joins the group, hence before the loop.
+    // Before the loop, because this waits for other processes that write: jobs that are queued
+    // meanwhile join the group.
     let mut state = db.begin();
     while let Some(mut job) = next.take() {
         if state.is_ok() {
@@ -202,20 +204,21 @@ fn write_group(
             next = next_job(messages, closers);
         }
     }
+    // SQLite has rolled back by itself if it is back in autocommit mode.
     let is_lost = db.connection.is_autocommit();
     if state.is_ok() && !is_lost {
         state = db.execute("COMMIT");
     }
     match state {
         Ok(()) if !is_lost => answer(db, group, &Ok(())),
-        // A lock that somebody else holds concerns all alike; they have waited enough.
+        // Another process holds the lock: every job would fail alike, and has waited long enough.
         Err(error) if is_busy(&error) => {
             db.roll_back();
             answer(db, group, &Err(db.failed(&error)));
         }
         Ok(()) | Err(_) => {
             db.roll_back();
-            tracing::warn!(jobs = group.len(), "a transaction was given up; one by one");
+            tracing::warn!(jobs = group.len(), "a transaction failed; trying its jobs one by one");
             for job in group {
                 write_alone(db, job);
             }
@@ -223,6 +226,7 @@ fn write_group(
     }
 }
 
+/// Returns the next job without waiting.
 fn next_job(
     messages: &mut mpsc::Receiver<Message>,
     closers: &mut Vec<oneshot::Sender<()>>,
@@ -251,11 +255,12 @@ fn answer(db: &Db, group: Vec<Box<dyn Job>>, commit: &Result<(), StoreError>) {
 
 impl Db {
     fn begin(&self) -> rusqlite::Result<()> {
-        // Immediately, because a reader that becomes a writer cannot wait for another one.
+        // Immediate, because a transaction that starts as a reader and then writes cannot wait for
+        // another writer.
         self.execute("BEGIN IMMEDIATE")
     }
 
-    /// An error means that the whole transaction is lost.
+    /// Attempts a job within a savepoint. An error means that the whole transaction is lost.
     fn within_savepoint(&self, job: &mut dyn Job) -> rusqlite::Result<()> {
         if self.connection.is_autocommit() {
             return Ok(());
@@ -270,7 +275,7 @@ impl Db {
         self.execute("RELEASE job")
     }
 
-    /// Ends what is left of a transaction.
+    /// Rolls back the transaction if there still is one.
     fn roll_back(&self) {
         if !self.connection.is_autocommit()
             && let Err(error) = self.execute("ROLLBACK")

@@ -1,10 +1,11 @@
-//! What happens to a message when it arrives. Pure: files, programs and terminals are elsewhere.
+//! Decides what happens to a bus message on arrival. Pure: files, programs and terminals are
+//! elsewhere.
 //!
-//! - [`Seen`]: a message as rules see it; any message can be seen.
-//! - [`Rules`], [`Rule`], [`Decision`]: which rule a message meets, and what that asks for.
-//! - [`Format`], [`Template`]: how it is put into words; its own text is never expanded.
-//! - [`Roles`]: who is called what.
-//! - [`plain`]: text without what a terminal would obey.
+//! - [`RuleInput`]: a message as rules see it; every message has one.
+//! - [`Rules`], [`Rule`], [`RuleDecision`]: which rule matches a message, and its actions.
+//! - [`MessageFormat`], [`Template`]: how a message is rendered; its own text is never expanded.
+//! - [`Roles`]: display names for short keys.
+//! - [`strip_terminal_codes`]: text without terminal control sequences.
 
 mod plain;
 mod roles;

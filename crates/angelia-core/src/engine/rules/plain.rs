@@ -1,7 +1,6 @@
-//! Text without what a terminal would obey: colours, cursor movements, titles, bells.
+//! Removes terminal control sequences from text: colours, cursor movements, titles, bells.
 
-/// What is left of a text when terminal codes and control characters are taken out; line breaks
-/// and tabs stay.
+/// Removes escape sequences and control characters from a text, except line breaks and tabs.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();
@@ -17,7 +16,7 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// Skips what belongs to an escape character that was just read.
+/// Skips the rest of an escape sequence whose `ESC` has just been read.
 fn skip_sequence(rest: &mut std::str::Chars<'_>) {
     let mut ahead = rest.clone();
     match ahead.next() {
@@ -25,7 +24,7 @@ fn skip_sequence(rest: &mut std::str::Chars<'_>) {
             *rest = ahead;
             skip_until(rest, is_final);
         }
-        // A title, a link, a device string: as long as its sender likes, to a bell or `ESC \`.
+        // A title, link or device string has any length and ends with a bell or `ESC \`.
         Some(']' | 'P' | '^' | '_' | 'X') => {
             *rest = ahead;
             while let Some(c) = rest.next() {
@@ -38,7 +37,8 @@ fn skip_sequence(rest: &mut std::str::Chars<'_>) {
                 }
             }
         }
-        // One more character, or several before it that say which table is meant.
+        // A two-character sequence, or a longer one with intermediate characters that select a
+        // table.
         Some(c) if (' '..='~').contains(&c) => {
             *rest = ahead;
             if (' '..='/').contains(&c) {
@@ -53,8 +53,8 @@ fn is_final(c: char) -> bool {
     ('@'..='~').contains(&c)
 }
 
-/// Skips up to and with the character that ends a sequence. One that cannot be part of any is
-/// left where it is: the sequence was cut off.
+/// Skips up to and including the final character of a sequence. Stops before a character that
+/// cannot be part of a sequence: the sequence was truncated.
 fn skip_until(rest: &mut std::str::Chars<'_>, ends: impl Fn(char) -> bool) {
     loop {
         let mut ahead = rest.clone();

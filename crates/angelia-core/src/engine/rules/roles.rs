@@ -1,4 +1,4 @@
-//! Who is called what: short keys (a tmux session, a word on the command line) to display names.
+//! Maps short keys (a tmux session, a word on the command line) to display names.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct Roles(BTreeMap<Arc<str>, Arc<str>>);
 
 impl Roles {
-    /// The name for a key; what is no key is a name already.
+    /// Returns the display name for a key; any other text is a name already.
     pub fn name<'a>(&'a self, key: &'a str) -> &'a str {
         self.0.get(key).map_or(key, |name| name)
     }

@@ -1,4 +1,4 @@
-//! Which rule a message meets, and what that rule asks for.
+//! Finds the rule that matches a message, and returns its actions.
 
 use std::sync::Arc;
 
@@ -6,47 +6,47 @@ use regex::Regex;
 
 use super::{Roles, Seen, Template};
 
-/// What `bus-rules.yaml` says.
+/// The content of `bus-rules.yaml`.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// `bus.endpoint`.
     pub endpoint: Option<Arc<str>>,
-    /// In their order; the first that matches decides.
+    /// In file order; the first rule that matches decides.
     pub callbacks: Vec<Rule>,
     pub roles: Roles,
 }
 
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Where it stands in its file.
+    /// Line of the rule in its file.
     pub line: u64,
     pub matches: Match,
     pub print: bool,
     pub print_format: Format,
-    /// The message becomes a turn.
+    /// Turns the message into a turn of an agent.
     pub context: bool,
     pub context_format: Format,
-    /// For the shell.
+    /// Shell command to run.
     pub command: Option<Arc<str>>,
-    /// Who handles a message that becomes a turn.
+    /// Profile of the agent that gets the message.
     pub profile: Option<Arc<str>>,
 }
 
-/// What a rule wants of a message; all of it must hold. One that wants nothing matches nothing.
+/// The conditions of a rule. All of them must hold; a rule without any condition matches nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
-    /// `body.type`, exactly.
+    /// Equal to `body.type`.
     pub kind: Option<Arc<str>>,
-    /// Any of them.
+    /// Any of these senders.
     pub from: Vec<NamePattern>,
-    /// Any of them.
+    /// Any of these channels.
     pub channel: Vec<NamePattern>,
-    /// Found anywhere in the text.
+    /// Matches anywhere in the text.
     pub text: Option<Regex>,
     pub verified: Option<bool>,
 }
 
-/// A name, or with `*` at its end the beginning of one.
+/// An exact name, or a prefix with `*` at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePattern(Arc<str>);
 
@@ -63,10 +63,10 @@ impl NamePattern {
     }
 }
 
-/// How a message is put into words.
+/// How a message is rendered as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// A path: if a program is there, it finds the words.
+    /// Path of a program that renders the message, if it exists.
     pub script: Option<Arc<str>>,
     pub template: Template,
 }
@@ -77,7 +77,8 @@ impl Format {
         Self { script: is_path.then(|| text.trim_end().into()), template: Template::parse(text) }
     }
 
-    /// What is said without the program: the template, unless that is nothing but the path.
+    /// Returns the template to use when the program does not exist: the whole text, unless it is
+    /// nothing but the path.
     pub fn without_script(&self) -> Template {
         if self.script.is_some() && !self.template.has_placeholders() {
             return Template::text();
@@ -92,17 +93,17 @@ impl Default for Format {
     }
 }
 
-/// What is to be done with one message.
+/// The actions for one message.
 #[derive(Clone, Debug, Default)]
 pub struct Decision {
-    /// The line of the rule that decided; none: no rule matched.
+    /// Line of the rule that matched; `None`: no rule matched.
     pub line: Option<u64>,
     pub print: Option<Format>,
     pub context: Option<ToAgent>,
     pub command: Option<Arc<str>>,
 }
 
-/// A message for an agent.
+/// Passes the message to an agent.
 #[derive(Clone, Debug)]
 pub struct ToAgent {
     pub format: Format,
@@ -133,8 +134,8 @@ impl Match {
 }
 
 impl Rules {
-    /// The first rule that matches decides. A message that no rule knows is shown: nothing is lost
-    /// in silence.
+    /// Returns the actions of the first rule that matches. A message that no rule matches is
+    /// printed, so that nothing is lost silently.
     pub fn decide(&self, seen: &Seen) -> Decision {
         let Some(rule) = self.callbacks.iter().find(|rule| rule.matches.matches(seen)) else {
             return Decision { print: Some(Format::default()), ..Decision::default() };
@@ -143,7 +144,7 @@ impl Rules {
             format: rule.context_format.clone(),
             profile: rule.profile.clone(),
         });
-        // What an agent is told is not shown as well.
+        // A message that goes to an agent is not printed as well.
         let print = (rule.print && !rule.context).then(|| rule.print_format.clone());
         Decision { line: Some(rule.line), print, context, command: rule.command.clone() }
     }

@@ -1,5 +1,5 @@
-//! A message as rules see it. Whatever was sent can be seen: a body of a strange shape affects
-//! this message only, and is shown rather than lost.
+//! A bus message as rules see it. Every message can be converted: an unusual body affects only this
+//! message, and is shown as it is instead of being lost.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::model::bus::Message;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub id: Arc<str>,
-    /// Empty when nobody said.
+    /// Empty if the message names no sender.
     pub from: Arc<str>,
-    /// The sender is who it says it is.
+    /// The bus has verified that `from` is the sender.
     pub verified: bool,
-    /// `body.type`; without one no rule about types matches.
+    /// `body.type`. Without one, no rule with a `type` condition matches.
     pub kind: Option<Arc<str>>,
     pub text: Arc<str>,
     /// Where a reply goes, if not to the sender.
@@ -23,7 +23,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// `now` stands for a time that the message does not tell, or tells in a way nobody can read.
+    /// Uses `now` if the message has no valid time.
     pub fn of(message: &Message, now: Timestamp) -> Self {
         let content = message.content();
         Self {
@@ -37,7 +37,8 @@ impl Seen {
         }
     }
 
-    /// As it may be put on a terminal: what senders wrote cannot move cursors or set titles.
+    /// Returns a copy that is safe to print on a terminal: the sender cannot move the cursor or set
+    /// the title.
     #[must_use]
     pub fn for_terminal(&self) -> Self {
         let plain = |text: &Arc<str>| super::plain(text).into();
@@ -52,7 +53,7 @@ impl Seen {
     }
 }
 
-/// Unix seconds, to the microsecond; zero is a time that was not told.
+/// Parses Unix seconds with microsecond precision; zero means that the message has no time.
 fn moment(seconds: f64) -> Option<Timestamp> {
     const LATEST: f64 = 253_402_300_000.0;
     if !(seconds.is_finite() && (1.0..LATEST).contains(&seconds)) {

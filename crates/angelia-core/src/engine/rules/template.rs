@@ -1,5 +1,5 @@
-//! `{from} says: {text}`. A template is taken apart once; what a message says is put between its
-//! pieces and never looked at again, so a message cannot bring placeholders of its own.
+//! Templates such as `{from} says: {text}`. A template is parsed once. The text of a message is
+//! inserted as it is and never parsed, so a message cannot bring its own placeholders.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -15,20 +15,20 @@ pub struct Template(Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
-    /// As written, with braces that mean nothing.
+    /// Fixed text, including braces that are no placeholder.
     Text(Arc<str>),
     From,
     Said,
     Type,
-    /// Whole seconds since 1970.
+    /// Unix time in whole seconds.
     Seconds,
-    /// In words of `strftime`, local time.
+    /// Local time in this `strftime` format.
     Time(Arc<str>),
-    /// A code for terminals.
+    /// A terminal control sequence.
     Code(Arc<str>),
 }
 
-/// Whether colours are written.
+/// Whether terminal colours are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     Colour,
@@ -36,7 +36,7 @@ pub enum Ink {
 }
 
 impl Template {
-    /// Every text is a template: what looks like a placeholder and is none stays as it is.
+    /// Parses any text: an unknown placeholder is kept as fixed text.
     pub fn parse(text: &str) -> Self {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -63,12 +63,12 @@ impl Template {
         Self(pieces)
     }
 
-    /// Only the message's text.
+    /// A template that consists of the message's text.
     pub fn text() -> Self {
         Self(vec![Piece::Said])
     }
 
-    /// There is something of the message in it.
+    /// Whether the template uses anything of the message.
     pub fn has_placeholders(&self) -> bool {
         let fixed = |piece: &Piece| matches!(piece, Piece::Text(_) | Piece::Code(_));
         !self.0.iter().all(fixed)
@@ -82,7 +82,7 @@ impl Template {
                 Piece::From => out.push_str(&seen.from),
                 Piece::Said => out.push_str(&seen.text),
                 Piece::Type => out.push_str(seen.kind.as_deref().unwrap_or_default()),
-                // A string takes whatever is written.
+                // Writing to a `String` cannot fail.
                 Piece::Seconds => _ = write!(out, "{}", seen.at.as_second()),
                 Piece::Time(format) => push_time(&mut out, format, seen, zone),
                 Piece::Code(code) if ink == Ink::Colour => out.push_str(code),
@@ -109,7 +109,7 @@ fn piece(name: &str) -> Option<Piece> {
     })
 }
 
-/// Empty for a colour nobody knows.
+/// Returns an empty string for an unknown colour.
 fn colour_code(name: &str) -> String {
     const COLOURS: [&str; 8] =
         ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
@@ -124,7 +124,7 @@ fn colour_code(name: &str) -> String {
 
 fn push_time(out: &mut String, format: &str, seen: &Seen, zone: &TimeZone) {
     let time = BrokenDownTime::from(&seen.at.to_zoned(zone.clone()));
-    // What it does not know it leaves as it is.
+    // Unknown conversions are kept as they are.
     let lenient = Config::new().lenient(true);
     let mut text = String::new();
     match time.format_with_config(&lenient, format, &mut text) {

@@ -1,4 +1,4 @@
-//! One test per state, and the ways in which watchdogs usually bite the wrong one.
+//! One test per state, and the cases in which a watchdog typically stops the wrong turn.
 
 use super::*;
 use crate::model::{Level, Notice, Started, TextChannel, ToolCall, ToolClass, ToolResult};
@@ -75,7 +75,7 @@ impl Story {
         self
     }
 
-    /// The clock that rings next, and in how many seconds.
+    /// The setting of the next timeout, and the seconds until it expires.
     fn next(&self) -> (&'static str, u64) {
         let (at, rang) = self.dog.next();
         (rang.clock, at.duration_since(self.now).as_secs())
@@ -98,12 +98,12 @@ fn attempts_that_are_cut_off_are_one_retrying() {
         retry(&mut story);
         assert_eq!(story.next(), ("retry_timeout", 180 - 10 * attempt));
     }
-    // A thought that was complete is taken back as well.
+    // A complete block can be withdrawn as well.
     block(&mut story, "a thought");
     block(&mut story, "");
     retry(&mut story);
     assert_eq!(story.next(), ("retry_timeout", 150));
-    // What stays is an answer, and the next trouble another one.
+    // A block that stays is progress, so the next retry starts a new timeout.
     story.after(10).text();
     block(&mut story, "an answer");
     retry(&mut story);
@@ -131,7 +131,7 @@ fn every_state_has_its_own_clock() {
 fn a_tool_that_runs_long_is_left_alone_until_its_own_clock() {
     let mut story = Story::new();
     story.started().tool("a");
-    // Heartbeats and text of others neither shorten nor lengthen it.
+    // Notices and text do not change the timeout of the tool.
     for _ in 0..100 {
         story.after(10).notice();
         story.after(5).text();
@@ -192,7 +192,7 @@ fn the_oldest_approval_counts_and_the_callers_tool_comes_after() {
     story.started().asked();
     story.after(10);
     assert_eq!(story.next(), ("approval_timeout", 86_390));
-    // The first was answered; a second one was asked now.
+    // The first approval was decided, and a second one is requested now.
     story.asked();
     assert_eq!(story.next(), ("approval_timeout", 86_400));
     story.dog.activity(Activity::AwaitingToolResult, story.now);

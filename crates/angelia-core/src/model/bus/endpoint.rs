@@ -1,11 +1,10 @@
-//! The name of an address on the bus.
+//! Names of endpoints.
 
 use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
-/// The longest name, in bytes.
 const LONGEST: usize = 255;
 
-/// A valid address: some text without control characters and without blanks at its ends.
+/// A valid endpoint name: not empty, no control characters, no blanks at its ends.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointName(Arc<str>);
 
@@ -46,7 +45,7 @@ impl EndpointName {
         &self.0
     }
 
-    /// `name-2`, `name-3` …: further sessions of one name.
+    /// Returns `name-2`, `name-3` …, for further sessions under one name.
     pub fn with_suffix(&self, number: u32) -> Result<Self, BadEndpointName> {
         Self::new(&format!("{self}-{number}"))
     }

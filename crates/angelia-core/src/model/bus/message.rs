@@ -1,4 +1,4 @@
-//! What is sent over the bus.
+//! Bus messages.
 
 use std::sync::Arc;
 
@@ -7,36 +7,36 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::EndpointName;
 
-/// The sender's own name for a message; two with the same one, sender and receiver are one message.
+/// Id chosen by the sender. Messages with the same id, sender and receiver are the same message.
 pub type MessageId = Arc<str>;
 
-/// A message on its way to one receiver, or to all.
+/// A message to one endpoint or to all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub id: MessageId,
-    /// As claimed; `verified` says whether it is known to be true.
+    /// The sender as claimed; see `verified`.
     pub from: Option<Arc<str>>,
-    /// The sender is who `from` says: it holds that name, or proved it by the name's token.
+    /// `from` is proven: the sender holds that name, or has sent the name's token.
     pub verified: bool,
     pub to: Destination,
-    /// The JSON object that the receiver gets, as the sender wrote it; `id`, `ts` and a true `from`
-    /// are in it.
+    /// The JSON object that the receiver gets, as the sender wrote it, with `id`, `ts` and a true
+    /// `from`.
     pub envelope: Bytes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
     Endpoint(EndpointName),
-    /// Every endpoint that is registered at that moment.
+    /// Every endpoint that is registered when the message is published.
     Everyone,
 }
 
-/// What a message says, for those who act on it.
+/// The parsed fields of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageContent {
     /// `body.type`.
     pub kind: Option<String>,
-    /// `body.text`; a body that is plain text is that text; any other body is its JSON.
+    /// `body.text`. A body that is a string is the text itself; any other body is its JSON.
     pub text: String,
     /// `body.channel`, unmodified.
     pub channel: Option<String>,
@@ -47,7 +47,7 @@ pub struct MessageContent {
 }
 
 impl Message {
-    /// A message of ours, in the form that every client reads.
+    /// Composes a message in the form that every client reads.
     pub fn compose(
         id: impl Into<MessageId>,
         from: &EndpointName,
@@ -74,10 +74,10 @@ impl Message {
         }
     }
 
-    /// Whatever the envelope holds, something can be said about it.
+    /// Parses the envelope. Never fails: an envelope that cannot be parsed becomes the text.
     pub fn content(&self) -> MessageContent {
         let Ok(envelope) = serde_json::from_slice::<Map<String, Value>>(&self.envelope) else {
-            // Too deep, or with half a character in it: shown as it is rather than not at all.
+            // Nested too deeply, or invalid UTF-8: show the raw text instead of nothing.
             return MessageContent {
                 kind: None,
                 text: String::from_utf8_lossy(&self.envelope).into_owned(),

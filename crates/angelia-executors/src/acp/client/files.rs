@@ -1,8 +1,8 @@
-//! Files of the working directory, and no others.
+//! Reads and writes files of the working directory, and no others.
 //!
-//! A path is first resolved with all its links; what comes out must lie in the directory. Then it is
-//! opened from the directory downwards, one name at a time and following no link: so it makes no
-//! difference if somebody puts a link there in between. What is not a plain file is not touched.
+//! A path is first resolved with all its symbolic links; the result must lie in the directory. Then
+//! the file is opened from the directory downwards, one name at a time and without following links,
+//! so a link created between the two steps has no effect. Only regular files are touched.
 
 use std::{
     fs::File,
@@ -16,17 +16,17 @@ use rustix::{
     io::Errno,
 };
 
-/// More is not read in one go.
+/// Larger files are not read.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// Why a file was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    #[error("{} is outside the working directory, where nothing is read, written or run", .0.display())]
+    #[error("{} is outside the working directory; nothing is read, written or run there", .0.display())]
     Outside(PathBuf),
     #[error("{} is not a plain file", .0.display())]
     NotAFile(PathBuf),
-    #[error("{} is larger than {LARGEST} bytes; ask for fewer lines of a smaller file", .0.display())]
+    #[error("{} is larger than {LARGEST} bytes; read a smaller file", .0.display())]
     TooLarge(PathBuf),
     #[error("{} is not text", .0.display())]
     NotText(PathBuf),
@@ -34,7 +34,7 @@ pub(super) enum FileError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// The working directory.
+/// The working directory, held open.
 #[derive(Debug)]
 pub(crate) struct Root {
     path: PathBuf,
@@ -44,7 +44,7 @@ pub(crate) struct Root {
 const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
-/// A pipe or a device must not make us wait.
+/// `NONBLOCK` and `NOCTTY`: opening a named pipe or a device must not block.
 const PLAIN: OFlags =
     OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
@@ -55,12 +55,12 @@ impl Root {
         Ok(Self { path, dir })
     }
 
-    /// Without links.
+    /// Returns the path without symbolic links.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A folder of it, without links.
+    /// Resolves a directory inside the working directory.
     pub(super) fn folder(&self, path: &Path) -> Result<PathBuf, FileError> {
         let names = self.resolve(path)?;
         let folder = self.path.join(names);
@@ -92,6 +92,7 @@ impl Root {
     }
 
     pub(super) fn write(&self, path: &Path, text: &str) -> Result<(), FileError> {
+        // No `TRUNC`: the file is emptied only after `open_file` has checked that it is regular.
         let flags = OFlags::WRONLY | OFlags::CREATE;
         let mut file = self.file(path, flags)?;
         let mut write = || {
@@ -131,7 +132,8 @@ impl Root {
         Ok(File::from(file))
     }
 
-    /// The way from the directory, without links; its end need not exist.
+    /// Returns the path relative to the working directory, without symbolic links. Its last
+    /// components need not exist.
     fn resolve(&self, path: &Path) -> Result<PathBuf, FileError> {
         let outside = || FileError::Outside(path.to_owned());
         let whole = self.path.join(path);
@@ -141,7 +143,7 @@ impl Root {
             match there.canonicalize() {
                 Ok(real) => break real,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    // A link that leads nowhere is there all the same.
+                    // A dangling link exists, although it cannot be resolved.
                     if there.symlink_metadata().is_ok() {
                         return Err(outside());
                     }
@@ -162,7 +164,8 @@ impl Root {
     }
 }
 
-/// A link where there was none when it was resolved leads who knows where.
+/// Converts an error of `openat`. `LOOP` means that a link appeared after the path was resolved,
+/// and it may lead anywhere.
 fn not_opened(path: &Path, error: Errno) -> FileError {
     match error {
         Errno::LOOP => FileError::Outside(path.to_owned()),
@@ -176,7 +179,7 @@ fn io_error(path: &Path) -> impl Fn(io::Error) -> FileError {
     move |source| FileError::Io { path: path.clone(), source }
 }
 
-/// So many lines, from one that is counted from 1.
+/// Returns `lines` lines from `line` on, which is counted from 1.
 fn excerpt(text: &str, line: u64, lines: Option<u64>) -> String {
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let from = text.split_inclusive('\n').skip(count(line.max(1) - 1));

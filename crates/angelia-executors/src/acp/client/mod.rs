@@ -1,5 +1,5 @@
-//! What agents may have done by us, and only inside the working directory: reading and writing
-//! files, running programs.
+//! The client side of ACP: agents may ask us to read and write files and to run programs, only
+//! inside the working directory.
 //!
 //! | | needs |
 //! |---|---|
@@ -7,10 +7,12 @@
 //! | write a file | an approval as an edit, by `write_text_file` |
 //! | run a program | an approval as a command, by `terminal` |
 //!
-//! What somebody has allowed as part of a tool call is not asked again: its files, its command.
+//! The files and the command of a tool call that was approved need no second approval.
 //!
-//! - `wish`: what is wanted, read from the request. Pure.
-//! - `files`: paths, and nothing outside; `terminal`: programs; `serve`: all of it done.
+//! - `request`: parses the agent's requests. Pure.
+//! - `files`: file access that cannot leave the working directory.
+//! - `terminal`: running programs.
+//! - `service`: carries out the requests.
 
 mod files;
 mod serve;

@@ -1,5 +1,5 @@
-//! What was wanted and may be done, done. Nothing here makes a turn wait: what takes time is told
-//! when it is there.
+//! Carries out the agent's requests that are allowed. A slow request does not block the turn: its
+//! response is delivered when it is ready.
 
 use std::{collections::BTreeMap, ffi::OsString, io, path::Path, sync::Arc};
 
@@ -14,19 +14,19 @@ use super::{
 };
 use crate::host::Host;
 
-/// Reads, writes and waits that go on at once.
+/// Limits the reads, writes and waits that run at once.
 const MOST: usize = 64;
 
-/// An answer to one of the agent's requests.
+/// The response to a request of the agent.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) id: Id<'static>,
     pub(crate) result: Result<Value, ErrorObject<'static>>,
-    /// The terminal it was about.
+    /// The terminal whose output may have grown, if any.
     pub(crate) terminal: Option<Box<str>>,
 }
 
-/// Does what agents want of us, in one working directory.
+/// Carries out the requests of one agent in its working directory.
 #[derive(Debug)]
 pub(crate) struct Service {
     root: Arc<Root>,
@@ -47,17 +47,17 @@ impl Service {
         })
     }
 
-    /// The working directory without links.
+    /// Returns the working directory without symbolic links.
     pub(crate) fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// `None`: it takes a while, and [`Self::next`] tells it.
+    /// Starts a request. `None`: it is running, and [`Self::next`] will return its response.
     pub(crate) async fn begin(&mut self, id: Id<'static>, wish: Wish) -> Option<Served> {
         let mut terminal = None;
         let result = match wish {
             Wish::Read { .. } | Wish::Write { .. } | Wish::Wait(_) if self.jobs.len() >= MOST => {
-                Err(ErrorObject::new(INTERNAL_ERROR, "too much at once; try again"))
+                Err(ErrorObject::new(INTERNAL_ERROR, "too many requests at once; try again"))
             }
             Wish::Read { path, line, lines } => {
                 let root = Arc::clone(&self.root);
@@ -103,7 +103,7 @@ impl Service {
         Some(Served { id, result, terminal })
     }
 
-    /// Files may be slow, and nobody waits for them.
+    /// Runs a file operation on a blocking thread.
     fn file(
         &mut self,
         id: Id<'static>,
@@ -119,23 +119,23 @@ impl Service {
         });
     }
 
-    /// The next that is done. Cancel-safe; waits for ever where nothing is being done.
+    /// Waits for the next response; for ever if no request is running. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Served {
         loop {
             match self.jobs.join_next().await {
                 Some(Ok(served)) => return served,
-                Some(Err(error)) => tracing::error!(%error, "a request of an agent was lost"),
+                Some(Err(error)) => tracing::error!(%error, "a request of an agent failed"),
                 None => return std::future::pending().await,
             }
         }
     }
 
-    /// What a terminal has said so far.
+    /// Returns the output of a terminal so far.
     pub(crate) fn said(&self, terminal: &str) -> Option<String> {
         self.terminals.text(terminal)
     }
 
-    /// Ends everything that was started.
+    /// Aborts the running requests and stops the terminals.
     pub(crate) async fn close(&mut self) {
         self.jobs.abort_all();
         self.terminals.close().await;
@@ -145,7 +145,7 @@ impl Service {
 fn refused(error: &FileError) -> ErrorObject<'static> {
     let code = match error {
         FileError::Outside(_) | FileError::NotAFile(_) | FileError::NotText(_) => INVALID_PARAMS,
-        // The protocol's own code for what is not there.
+        // ACP's own code for a resource that does not exist.
         FileError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => -32002,
         FileError::TooLarge(_) | FileError::Io { .. } => INTERNAL_ERROR,
     };

@@ -1,5 +1,5 @@
-//! Programs that agents have run by us: their output in one stream, bounded, and none of them
-//! outlives the session.
+//! Runs programs for agents. Stdout and stderr are one bounded stream, and no program outlives the
+//! session.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,16 +22,16 @@ use crate::{
     process::{Child, Ladder, Launch, SpawnError, spawn, terminate},
 };
 
-/// Kept of an output where the agent does not say how much, and at most.
+/// The output kept of a program: the default and the maximum.
 const KEPT: usize = 1024 * 1024;
 
-/// At once, of one session.
+/// Limits the open terminals of a session.
 const MOST: usize = 32;
 
-/// Between asking a program to end and ending it.
+/// The time for a program to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs what follows with both outputs in one.
+/// A shell script that runs its arguments with stderr redirected to stdout.
 const TOGETHER: &str = "exec \"$0\" \"$@\" 2>&1";
 
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ struct Terminal {
     stop: CancellationToken,
 }
 
-/// The end of what a program has said.
+/// The last bytes of a program's output.
 #[derive(Debug)]
 struct Output {
     bytes: Vec<u8>,
@@ -74,7 +74,7 @@ struct Output {
 impl Output {
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        // Cut rarely, and never into a character.
+        // Drop only when twice the limit is reached, so that this does not happen on every read.
         if self.bytes.len() > 2 * self.kept {
             self.cut();
         }
@@ -85,6 +85,7 @@ impl Output {
         if excess == 0 {
             return;
         }
+        // Drop up to the start of a UTF-8 character.
         let is_start = |byte: &u8| !(0x80..0xc0).contains(byte);
         let rest = &self.bytes[excess..];
         let from = excess + rest.iter().position(is_start).unwrap_or(rest.len());
@@ -103,7 +104,7 @@ impl Terminals {
         Self { host, environment, all: HashMap::new(), next: 0, running: JoinSet::new() }
     }
 
-    /// Starts a program in a folder that was looked at. Its id.
+    /// Starts a program in `folder`, which must have been checked, and returns the terminal's id.
     pub(super) async fn run(
         &mut self,
         program: &Program,
@@ -125,7 +126,7 @@ impl Terminals {
         for (name, value) in &program.env {
             env.insert((**name).into(), (**value).into());
         }
-        // A mark of its own: ending it must not end the agent.
+        // A mark of its own: stopping the program must not stop the agent.
         let mark = self.host.fresh_mark().map_err(TerminalError::Invalid)?;
         let launch = Launch {
             program: "/bin/sh".into(),
@@ -167,13 +168,13 @@ impl Terminals {
         Ok(value)
     }
 
-    /// What it has said, for people.
+    /// Returns the output for display.
     pub(super) fn text(&self, id: &str) -> Option<String> {
         let terminal = self.all.get(id)?;
         Some(lock(&terminal.output).text())
     }
 
-    /// Waits for its end without holding anything up.
+    /// Returns a future that waits for the exit of the program and does not borrow `self`.
     pub(super) fn wait(
         &self,
         id: &str,
@@ -198,26 +199,26 @@ impl Terminals {
         Ok(json!({}))
     }
 
-    /// Ends all of them.
+    /// Stops all programs and waits for them.
     pub(super) async fn close(&mut self) {
         for terminal in self.all.values() {
             terminal.stop.cancel();
         }
         let all = async { while self.running.join_next().await.is_some() {} };
-        // Whatever is left is killed when this is dropped.
+        // The programs that are left are killed when `self` is dropped.
         let _ = timeout(2 * GRACE, all).await;
         self.all.clear();
     }
 }
 
-/// Reads what a program says until it ends or is stopped; then nothing of it is left.
+/// Reads the output of a program until it exits or is stopped, then terminates all its processes.
 async fn watch_over(
     mut child: Child,
     output: Arc<Mutex<Output>>,
     told: watch::Sender<Option<Value>>,
     stop: CancellationToken,
 ) {
-    // Nobody types.
+    // The program gets no input.
     drop(child.stdin.take());
     let mut pipe = child.stdout.take();
     let mut chunk = vec![0; 16 * 1024];

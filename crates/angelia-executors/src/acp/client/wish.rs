@@ -1,5 +1,5 @@
-//! What an agent wants to have done, read from its request. Pure: whether a path is really inside
-//! is seen when it is opened.
+//! Parses the agent's requests to us. Pure: paths are checked by their text only, and again with
+//! all symbolic links when they are opened.
 
 use std::{
     fmt::Write as _,
@@ -14,14 +14,15 @@ use serde_json::value::RawValue;
 
 use crate::prose::{cut, first_line};
 
-/// What is shown of a text that is to be written.
+/// Limits the text of a new file in its approval.
 const SHOWN: usize = 2000;
 
+/// A request of the agent to act for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     Read {
         path: PathBuf,
-        /// From 1.
+        /// The first line, counted from 1.
         line: Option<u64>,
         lines: Option<u64>,
     },
@@ -36,18 +37,18 @@ pub enum Wish {
     Release(Box<str>),
 }
 
-/// A program to be run in a terminal.
+/// A program to run in a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub command: Box<str>,
     pub args: Vec<Box<str>>,
     pub env: Vec<(Box<str>, Box<str>)>,
     pub cwd: PathBuf,
-    /// How much of its output is kept.
+    /// The number of output bytes to keep.
     pub kept: Option<u64>,
 }
 
-/// What somebody has allowed before.
+/// The files and the command that were allowed with a tool call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted<'a> {
     pub(crate) paths: &'a [Box<str>],
@@ -95,7 +96,8 @@ struct TerminalParams {
     terminal_id: Box<str>,
 }
 
-/// `None`: nothing that is done here. `roots` are the spellings of the working directory.
+/// Parses a request. `roots` are the working directory, as configured and without symbolic links.
+/// `None`: we do not support the method.
 pub(crate) fn wish(
     method: &str,
     params: &RawValue,
@@ -137,7 +139,7 @@ fn run(params: RunParams, roots: &[PathBuf]) -> Result<Wish, ErrorObject<'static
     }
     let variables = params.env.unwrap_or_default();
     if variables.iter().any(|one| one.name.is_empty() || one.name.contains(['=', '\0'])) {
-        return bad("the name of a variable is not one");
+        return bad("the name of an environment variable is invalid");
     }
     let cwd = params.cwd.as_deref().filter(|cwd| !cwd.is_empty());
     let cwd = match (cwd, roots.first()) {
@@ -154,11 +156,12 @@ fn run(params: RunParams, roots: &[PathBuf]) -> Result<Wish, ErrorObject<'static
     }))
 }
 
-/// The path without detours, if its words lead into the working directory. Links are followed later.
+/// Normalises a path and refuses it if its text leads out of the working directory. Symbolic links
+/// are checked when the path is opened.
 fn inside(path: &str, roots: &[PathBuf]) -> Result<PathBuf, ErrorObject<'static>> {
     let refuse = |why: &str| Err(ErrorObject::new(INVALID_PARAMS, format!("{path}: {why}")));
     if path.is_empty() || path.contains('\0') {
-        return refuse("this is no path");
+        return refuse("this is not a path");
     }
     let Some(root) = roots.first() else {
         return refuse("there is no working directory");
@@ -176,16 +179,17 @@ fn inside(path: &str, roots: &[PathBuf]) -> Result<PathBuf, ErrorObject<'static>
     if roots.iter().any(|root| plain.starts_with(root)) {
         return Ok(plain);
     }
-    refuse("this is outside the working directory, where nothing is read, written or run")
+    refuse("this is outside the working directory; nothing is read, written or run there")
 }
 
 impl Wish {
-    /// What somebody must be asked first; `None`: nothing.
+    /// Returns the approval that the request needs. `None`: it needs none.
     pub(crate) fn question(&self, cwd: &Path) -> Option<ApprovalRequest> {
         matches!(self, Self::Write { .. } | Self::Run(_)).then(|| self.request(cwd))
     }
 
-    /// What the rules are applied to.
+    /// Describes the request as an approval, which is also what the permission rules are applied
+    /// to.
     pub(crate) fn request(&self, cwd: &Path) -> ApprovalRequest {
         let place = format!("in {}", cwd.display());
         let (name, class, subject, title, detail) = match self {
@@ -233,13 +237,14 @@ impl Wish {
         super::super::protocol::outgoing::raw(&input).into()
     }
 
-    /// Is this what somebody has allowed?
+    /// Returns whether an earlier grant covers the request.
     pub(crate) fn is_within(&self, granted: Granted<'_>, roots: &[PathBuf]) -> bool {
         match self {
             Self::Write { path, .. } => {
                 let mut allowed = granted.paths.iter();
                 allowed.any(|one| inside(one, roots).is_ok_and(|one| one == *path))
             }
+            // Variables such as `LD_PRELOAD` could turn an allowed command into another one.
             Self::Run(program) => {
                 program.env.is_empty() && granted.command == Some(&*program.line())
             }
@@ -249,12 +254,12 @@ impl Wish {
 }
 
 impl Program {
-    /// Without arguments it is a line for the shell.
+    /// A command without arguments is a line for the shell.
     pub fn is_line(&self) -> bool {
         self.args.is_empty()
     }
 
-    /// As somebody would type it.
+    /// Returns the command as a person would type it in a shell.
     pub fn line(&self) -> String {
         if self.is_line() {
             return self.command.to_string();

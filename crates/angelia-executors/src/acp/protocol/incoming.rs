@@ -1,5 +1,5 @@
-//! What agents say while a turn runs. Every field may be missing or of another type; then it is
-//! absent, and the rest is still there.
+//! Messages of agents during a turn. Every field may be missing or have another type; such a field
+//! counts as absent, and the other fields are still read.
 
 use angelia_core::model::{ContextWindow, ToolClass};
 use serde::Deserialize;
@@ -17,14 +17,14 @@ pub(crate) struct Updated<'a> {
     pub(crate) update: Option<&'a RawValue>,
 }
 
-/// Which kind of update it is.
+/// The kind of an update.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Head<'a> {
     #[serde(borrow, default, rename = "sessionUpdate")]
     pub(crate) kind: Soft<Text<'a>>,
 }
 
-/// A piece of a message.
+/// A chunk of a message.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Chunk<'a> {
@@ -34,7 +34,7 @@ pub(crate) struct Chunk<'a> {
     pub(crate) message_id: Soft<Text<'a>>,
 }
 
-/// A block of content. Only words are understood.
+/// A content block. Only text is read.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Block<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -52,7 +52,7 @@ impl Block<'_> {
     }
 }
 
-/// A tool call, an update of one, or the one that a permission is asked for.
+/// A tool call, an update of one, or the tool call of a permission request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolFields<'a> {
@@ -83,10 +83,10 @@ pub(crate) struct ToolFields<'a> {
 pub(crate) struct ToolContent<'a> {
     #[serde(borrow, default)]
     content: Soft<Block<'a>>,
-    /// Of a change to a file.
+    /// Of a diff.
     #[serde(borrow, default)]
     pub(crate) path: Soft<Text<'a>>,
-    /// What the file becomes.
+    /// The file's content after the change.
     #[serde(borrow, default)]
     pub(crate) new_text: Soft<Text<'a>>,
     #[serde(borrow, default)]
@@ -110,13 +110,13 @@ impl<'a> ToolFields<'a> {
         serde_json::from_str(raw.get()).ok()
     }
 
-    /// `None`: nothing is said about the content.
+    /// Returns the content. `None`: the message does not mention content, so it is unchanged.
     pub(crate) fn content(&self) -> Option<impl Iterator<Item = &ToolContent<'a>>> {
         let content = self.content.0.as_ref()?;
         Some(content.iter().filter_map(|one| one.0.as_ref()))
     }
 
-    /// The files it is about.
+    /// Returns the files that the tool call touches.
     pub(crate) fn paths(&self) -> Vec<&str> {
         let locations = self.locations.0.iter().flatten();
         let locations = locations.filter_map(|one| one.0.as_ref()?.path.as_str());
@@ -125,8 +125,8 @@ impl<'a> ToolFields<'a> {
         locations.chain(changes).collect()
     }
 
-    /// The agent's own name for the tool: where the protocol has a place for it, or else where some
-    /// agents put it.
+    /// Returns the agent's own name for the tool: from the protocol's field, or else from the
+    /// `_meta` in which some agents put it.
     pub(crate) fn tool_name(&self) -> Option<String> {
         let is_name = |name: &str| !name.is_empty() && !name.contains(['(', ')', ' ', '\n', '\t']);
         if let Some(name) = self.name.as_str().map(str::trim).filter(|name| is_name(name)) {
@@ -140,7 +140,7 @@ impl<'a> ToolFields<'a> {
     }
 }
 
-/// What is known of a tool's input, whatever it is called.
+/// The parts of a tool's input that we know, under the names that different agents use.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Input<'a> {
     #[serde(borrow, default)]
@@ -189,8 +189,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What the protocol's kinds of tools do to the machine. A move has two ends, of which only one is
-/// told; so it is not taken for a mere edit.
+/// Maps the protocol's kinds of tools to our classes. A move is not classed as an edit, because the
+/// agent reports only one of its two paths.
 pub(crate) fn class(kind: Option<&str>) -> ToolClass {
     match kind {
         Some("read" | "search") => ToolClass::Read,
@@ -219,7 +219,8 @@ struct OptionFields<'a> {
     kind: Soft<Text<'a>>,
 }
 
-/// What each answer to a question means. Ids are the agent's own and say nothing.
+/// The option ids of a permission request, by their kind. The ids are the agent's own and carry no
+/// meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choices {
     pub(crate) allow_once: Option<Box<str>>,
@@ -243,14 +244,14 @@ impl Permission<'_> {
                 "reject_always" => &mut choices.reject_always,
                 _ => continue,
             };
-            // The first of a kind is the plain one.
+            // If a kind occurs twice, the first option is the generic one.
             place.get_or_insert_with(|| id.into());
         }
         choices
     }
 }
 
-/// `plan`.
+/// The fields of a `plan` update.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PlanFields<'a> {
     #[serde(borrow, default)]
@@ -265,7 +266,7 @@ pub(crate) struct PlanEntry<'a> {
     pub(crate) status: Soft<Text<'a>>,
 }
 
-/// `usage_update`.
+/// The fields of a `usage_update`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct UsageFields<'a> {
     #[serde(default)]
@@ -285,12 +286,12 @@ struct Cost<'a> {
 }
 
 impl UsageFields<'_> {
-    /// How full the agent says its context is.
+    /// Returns how full the context is, if the agent reports it.
     pub(crate) fn context(&self) -> Option<ContextWindow> {
         ContextWindow::told(self.used.get()?, self.size.get()?)
     }
 
-    /// What the conversation has cost so far, in dollars.
+    /// Returns what the whole conversation has cost so far, in dollars.
     pub(crate) fn dollars(&self) -> Option<f64> {
         let cost = self.cost.0.as_ref()?;
         let is_dollars = cost.currency.as_str().is_none_or(|name| name == "USD");
@@ -311,7 +312,7 @@ pub(crate) struct Prompted<'a> {
     meta: Soft<PromptedMeta>,
 }
 
-/// Tokens of the turn.
+/// The tokens of one turn.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Tokens {
@@ -338,7 +339,8 @@ struct Quota {
 }
 
 impl Prompted<'_> {
-    /// Where the protocol has a place for it, or else where some agents put it.
+    /// Returns the tokens from the protocol's field, or else from the `_meta` in which some agents
+    /// put them.
     pub(crate) fn tokens(&self) -> Option<Tokens> {
         let meta = || self.meta.get()?.quota.get()?.token_count.get();
         self.usage.get().or_else(meta)

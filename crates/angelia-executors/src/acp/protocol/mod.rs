@@ -1,9 +1,9 @@
-//! The spellings of both directions.
+//! The JSON of both directions.
 //!
-//! - [`incoming`]: what agents say while a turn runs; read forgivingly, because nobody keeps to the
-//!   letter of a protocol.
-//! - [`opened`]: what they say about themselves and a conversation when it is opened.
-//! - [`outgoing`]: what we say.
+//! - [`incoming`]: messages of agents during a turn, parsed leniently because agents deviate from
+//!   the protocol.
+//! - [`handshake`]: their answers to `initialize` and to the requests that open a conversation.
+//! - [`outgoing`]: our messages.
 
 pub mod incoming;
 pub mod opened;

@@ -1,4 +1,4 @@
-//! What agents say about themselves, and about a conversation that was opened.
+//! The agent's answers to `initialize` and to the requests that open a conversation.
 
 use std::sync::Arc;
 
@@ -8,25 +8,26 @@ use serde_json::{Map, Value, value::RawValue};
 
 use crate::lenient::{Soft, Text};
 
-/// The one version of the protocol that is spoken here.
+/// The only protocol version that we support.
 pub const VERSION: u64 = 1;
 
 /// The answer to `initialize`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Greeting {
     pub version: Option<u64>,
-    /// The agent's name for people.
+    /// The agent's display name.
     pub title: Option<Arc<str>>,
     pub agent_version: Option<Arc<str>>,
-    /// Earlier conversations can be taken up: with everything said in them again, or without.
+    /// The agent can resume a conversation with `session/load`, which replays it.
     pub loads: bool,
+    /// The agent can resume a conversation with `session/resume`, without a replay.
     pub resumes: bool,
     pub deletes: bool,
     pub forks: bool,
     pub images: bool,
     pub mcp_http: bool,
     pub mcp_sse: bool,
-    /// How one can log in, for people.
+    /// Descriptions of the ways to log in.
     pub logins: Vec<Box<str>>,
 }
 
@@ -66,7 +67,7 @@ impl Greeting {
         let fields: GreetingFields<'_> = serde_json::from_str(result.get()).unwrap_or_default();
         let can = Value::Object(fields.agent_capabilities.0.unwrap_or_default());
         let yes = |path: &str| can.pointer(path) == Some(&Value::Bool(true));
-        // A capability may be an object that says more, or `true`.
+        // A capability is `true` or an object with details.
         let has = |path: &str| match can.pointer(path) {
             None | Some(Value::Null | Value::Bool(false)) => false,
             Some(_) => true,
@@ -96,28 +97,28 @@ impl Greeting {
         }
     }
 
-    /// The agent's name for people, whatever it says.
+    /// Returns the agent's display name, or a generic one.
     pub fn name(&self) -> Arc<str> {
         self.title.clone().unwrap_or_else(|| "the ACP agent".into())
     }
 }
 
-/// What can be chosen in a conversation, and what is chosen.
+/// A setting of a conversation (its mode or model): the current value and the available ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     pub current: Option<Arc<str>>,
-    /// With their names for people.
+    /// Ids with their display names.
     pub available: Vec<(Arc<str>, Box<str>)>,
     pub by: ChosenBy,
 }
 
-/// How a choice is told to the agent.
+/// The request that changes a setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ChosenBy {
-    /// A method of its own.
+    /// A method of its own, such as `session/set_mode`.
     #[default]
     Method,
-    /// An option of this id.
+    /// `session/set_config_option`, with this option id.
     Option(Box<str>),
 }
 
@@ -152,13 +153,13 @@ fn listed(value: &Value, current: &str, available: &str, id: &str) -> Option<Cho
     })
 }
 
-/// A choice that is one of the options of the conversation.
+/// Finds a setting among the `configOptions` of the conversation.
 fn option(value: &Value, category: &str) -> Option<Choice> {
     let options = value.get("configOptions")?.as_array()?;
     let is_it = |one: &&Value| one["category"] == category || one["id"] == category;
     let option = options.iter().find(is_it)?;
     let values = option.get("options")?.as_array()?;
-    // Options may be in groups.
+    // The values may be grouped.
     let flat = values.iter().flat_map(|one| match one.get("options") {
         Some(Value::Array(inner)) => inner.iter().collect::<Vec<_>>(),
         _ => vec![one],

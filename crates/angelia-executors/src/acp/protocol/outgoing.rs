@@ -1,4 +1,4 @@
-//! What we say. The types are those of the protocol's own crate, where it has them.
+//! Our messages. They use the types of the protocol's own crate where it has them.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub const DELETE: &str = "session/delete";
 pub const FORK: &str = "session/fork";
 pub const PROMPT: &str = "session/prompt";
 pub const CANCEL: &str = "session/cancel";
-/// No agent knows it; what comes before its refusal was said before it.
+/// A barrier: no agent knows this method, and everything sent before its refusal is older output.
 pub const SETTLED: &str = "_angelia/settled";
 
 /// One of our requests.
@@ -42,7 +42,7 @@ impl Call {
     fn new(method: &'static str, params: &impl Serialize) -> Self {
         Self {
             method,
-            // Nothing of it has keys that are not texts.
+            // Cannot fail: all map keys are strings.
             params: serde_json::to_value(params).unwrap_or_default(),
         }
     }
@@ -52,8 +52,9 @@ impl Call {
     }
 
     pub fn initialize() -> Self {
-        // Reading is served and not offered: Gemini CLI 0.61 takes no answer of ours for "there is no
-        // such file", and could make no new one. Every agent reads by itself.
+        // We serve file reads but do not offer them: Gemini CLI 0.61 does not recognise any of our
+        // errors as "there is no such file", so it could not create files. Every agent can read by
+        // itself.
         let files = FileSystemCapabilities::new().write_text_file(true);
         let can = ClientCapabilities::new().fs(files).terminal(true);
         let info =
@@ -120,7 +121,7 @@ impl Call {
     }
 }
 
-/// Stops the running turn.
+/// Encodes the notification that cancels the running turn.
 pub fn cancel(session: &str) -> Vec<u8> {
     let params = CancelNotification::new(session.to_owned());
     encode::notification(Dialect::V2, CANCEL, Some(&params)).unwrap_or_default()
@@ -134,7 +135,7 @@ pub fn error(id: &Id<'_>, error: &ErrorObject<'_>) -> Vec<u8> {
     encode::error(Dialect::V2, id, error).unwrap_or_default()
 }
 
-/// The answer to a permission request: an option of the agent's, or that it is over.
+/// Returns the answer to a permission request: one of the agent's options, or `cancelled`.
 pub fn outcome(option: Option<&str>) -> Box<RawValue> {
     raw(&match option {
         Some(id) => json!({"outcome": {"outcome": "selected", "optionId": id}}),
@@ -143,11 +144,11 @@ pub fn outcome(option: Option<&str>) -> Box<RawValue> {
 }
 
 pub(crate) fn raw(value: &Value) -> Box<RawValue> {
-    // A value can always be written.
+    // Cannot fail for a `Value`.
     serde_json::value::to_raw_value(value).unwrap_or_default()
 }
 
-/// Words and pictures of a turn; `false`: there were pictures, and the agent takes none.
+/// Converts the content of a turn. `false`: images were left out, because the agent takes none.
 pub fn blocks(content: &[Content], images: bool) -> (Vec<ContentBlock>, bool) {
     let mut all = true;
     let blocks = content.iter().filter_map(|content| match content {
@@ -165,7 +166,8 @@ pub fn blocks(content: &[Content], images: bool) -> (Vec<ContentBlock>, bool) {
     (blocks, all)
 }
 
-/// One of `mcp_servers`, in the protocol's words. Ours are those of Claude Code's users.
+/// Converts an entry of `mcp_servers`, which has the shape of Claude Code's configuration, to the
+/// protocol's type.
 pub fn mcp_server(
     name: &str,
     server: &RawJson,
@@ -190,6 +192,7 @@ pub fn mcp_server(
     };
     if let Some(command) = fields.get("command").and_then(Value::as_str) {
         let args = fields.get("args").and_then(Value::as_array);
+        // The server carries the mark of its agent, so that it is found and ended with it.
         let (variable, value) = mark.variable();
         let mut env: Vec<EnvVariable> =
             (table("env").into_iter()).map(|(name, value)| EnvVariable::new(name, value)).collect();

@@ -1,8 +1,9 @@
-//! Questions that wait for somebody's decision: those the agent asks, and those that are asked
-//! because it wants to write a file or run a program through us.
+//! Approvals: the agent's own permission requests, and its requests to write a file or run a
+//! program through us.
 //!
-//! Permission options are chosen by their kind. A lasting yes is never given to the agent, because
-//! it may keep it for ever; a session-wide one is kept by us and ends with the session.
+//! Permission options are chosen by their kind. The agent gets a one-time permission if it offers
+//! one, because it may remember a lasting one for ever; Angelia remembers session-wide permissions
+//! itself, and they end with the session.
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 
@@ -28,12 +29,12 @@ use crate::{
     prose::{cut, first_line},
 };
 
-/// What is shown of a tool's own words.
+/// Limits the input and the description of a tool in its approval.
 const WORDS: usize = 2000;
 
 pub(crate) const PERMISSION: &str = "session/request_permission";
 
-/// One that has been asked and not answered.
+/// An approval without a decision.
 #[derive(Debug)]
 pub(super) struct Asked {
     key: Arc<str>,
@@ -43,18 +44,18 @@ pub(super) struct Asked {
 
 #[derive(Debug)]
 enum What {
-    /// May this tool run?
+    /// The agent asks whether this tool may run.
     Tool {
         tool: Option<ToolId>,
         choices: Choices,
-        /// What it may do then without being asked again.
+        /// The files and the command that need no second approval once the tool is allowed.
         grants: Grant,
     },
-    /// May this be done for the agent?
+    /// The agent asks us to do this.
     Wish(Wish),
 }
 
-/// What was allowed together with a tool, for as long as the turn lasts.
+/// The files and the command that are allowed with a tool call, until the end of the turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Grant {
     pub(super) paths: Vec<Box<str>>,
@@ -68,7 +69,7 @@ impl Grant {
 }
 
 impl Asked {
-    /// Nobody is asked any more, and the agent is told so.
+    /// Withdraws the approval and returns the answer for the agent.
     fn over(self, out: &mut Vec<Emitted>) -> Decided {
         out.push(Emitted::Withdraw(self.key));
         match self.what {
@@ -82,7 +83,7 @@ impl Asked {
     }
 }
 
-/// What the agent is told, or what is done for it, after a decision.
+/// The next step for a request of the agent after a decision.
 #[derive(Debug)]
 pub enum Decided {
     Reply(Id<'static>, Box<RawValue>),
@@ -103,6 +104,8 @@ impl Translator {
             return over();
         };
         let key: Arc<str> = key(id);
+        // A request with an id that is in use, between turns, or after a cancel cannot be decided,
+        // so it is answered as cancelled.
         let is_asked = self.asked.iter().any(|asked| asked.key == key);
         let Some(turn) = self.turn.as_mut().filter(|_| !is_asked && !self.stopping) else {
             return over();
@@ -136,7 +139,8 @@ impl Translator {
         Answer::Asked
     }
 
-    /// Something the agent wants us to do: at once, after somebody has allowed it, or not at all.
+    /// Handles a request to act for the agent: it is carried out at once, needs an approval, or is
+    /// refused.
     pub(super) fn wish(&mut self, id: &Id<'_>, wish: Wish, out: &mut Vec<Emitted>) -> Answer {
         let Some(turn) = self.turn.as_mut().filter(|_| !self.stopping) else {
             return Answer::refuse("no turn is running");
@@ -147,6 +151,7 @@ impl Translator {
                 None => Answer::Do(wish),
             };
         };
+        // Allowed with its tool call: no second approval, but the deny rules still apply.
         if turn.granted.iter().any(|grant| wish.is_within(grant.as_granted(), &self.context.roots))
         {
             return match self.context.forbids(&wish) {
@@ -156,7 +161,7 @@ impl Translator {
         }
         let key = key(id);
         if self.asked.iter().any(|asked| asked.key == key) {
-            return Answer::refuse("a request of this id is waiting");
+            return Answer::refuse("a request with this id is already waiting");
         }
         turn.texts.close(out);
         turn.tools.go_on(None, out);
@@ -166,7 +171,7 @@ impl Translator {
         Answer::Asked
     }
 
-    /// Somebody has decided. `None`: nobody waits for that any more.
+    /// Applies a decision. `None`: the approval is no longer open.
     pub fn decide(
         &mut self,
         key: &str,
@@ -185,8 +190,8 @@ impl Translator {
                 let option = choices.of(decision.verdict);
                 let allowed = decision.verdict.allows();
                 if allowed && option.is_none() {
-                    let text = "the agent offers no way to allow this once, and what it would \
-                                remember is not given; it was declined";
+                    let text = "the agent offers no way to allow this only once, and a lasting \
+                                permission is not given; it was declined";
                     let notice = Notice::new(Level::Warning, "declined", text);
                     event(EventKind::Notice(notice), out);
                 }
@@ -203,7 +208,7 @@ impl Translator {
         })
     }
 
-    /// The agent takes one of its own questions back.
+    /// Handles the agent's `$/cancel_request`. `None`: no approval with this id is open.
     pub fn taken_back(
         &mut self,
         params: Option<&RawValue>,
@@ -221,13 +226,13 @@ impl Translator {
         Some(self.asked.remove(at).over(out))
     }
 
-    /// The turn is told to end: every question is taken back.
+    /// Marks the turn as being cancelled and withdraws every approval.
     pub fn stop(&mut self, out: &mut Vec<Emitted>) -> Vec<Decided> {
         self.stopping = true;
         self.withdraw(out)
     }
 
-    /// Takes every question back; the agent is told that it is over.
+    /// Withdraws every approval and returns the answers for the agent.
     pub fn withdraw(&mut self, out: &mut Vec<Emitted>) -> Vec<Decided> {
         let asked = std::mem::take(&mut self.asked).into_iter();
         asked.map(|asked| asked.over(out)).collect()
@@ -243,13 +248,13 @@ impl Answer {
     }
 
     pub(super) fn unknown(method: &str) -> Self {
-        let message = format!("angelia does not have {method}");
+        let message = format!("angelia does not support {method}");
         Self::Error(ErrorObject::new(METHOD_NOT_FOUND, message))
     }
 }
 
 impl Choices {
-    /// `None`: there is no such choice, and the agent is told that it is over.
+    /// Returns the option id for a verdict. `None`: the agent offers none, so it gets `cancelled`.
     fn of(&self, verdict: Verdict) -> Option<&str> {
         match verdict {
             Verdict::Once => self.allow_once.as_deref(),
@@ -261,14 +266,14 @@ impl Choices {
 }
 
 fn key(id: &Id<'_>) -> Arc<str> {
-    // A text and a number may look alike.
+    // The quotes keep the string "1" apart from the number 1.
     match id {
         Id::Number(number) => number.to_string().into(),
         Id::Text(text) => format!("{text:?}").into(),
     }
 }
 
-/// What people read before they decide: never empty.
+/// Builds the approval for a tool call. Its detail is never empty.
 fn about(tool: &Tool, key: &Arc<str>, cwd: &Path) -> ApprovalRequest {
     let mut detail = String::new();
     let mut line = |text: &str| {
@@ -307,7 +312,7 @@ fn about(tool: &Tool, key: &Arc<str>, cwd: &Path) -> ApprovalRequest {
     }
 }
 
-/// A question that does not say what it is about.
+/// Builds the approval for a permission request without a readable tool call.
 fn unknown(params: &RawValue, key: &Arc<str>, cwd: &Path) -> ApprovalRequest {
     let input: RawJson = params.to_owned().into();
     ApprovalRequest {

@@ -1,4 +1,4 @@
-//! The end of a turn: the answer to its prompt, or the end of the agent.
+//! The end of a turn: the answer to its prompt, or the end of the agent's output.
 
 use angelia_core::{
     model::{EventKind, Failure, FailureKind, Status},
@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use super::{Translator, event, usage};
 use crate::acp::{failure::Around, protocol::incoming::Prompted};
 
-const REPHRASE: &str = "say it differently, or choose another `model`";
+const REPHRASE: &str = "rephrase the message, or choose another `model`";
 
 impl Translator {
-    /// The prompt is answered.
+    /// Ends the turn with the answer to its prompt.
     pub fn answered(
         &mut self,
         result: Result<&RawValue, ErrorObject<'_>>,
@@ -23,7 +23,7 @@ impl Translator {
             Ok(result) => self.completed(result, out),
             Err(error) => {
                 self.close(out);
-                // What a turn that was told to end complains about is that.
+                // An error after a cancel is a consequence of the cancel.
                 if self.stopping {
                     return ended(Status::Interrupted, "interrupted");
                 }
@@ -43,13 +43,14 @@ impl Translator {
         match reason {
             "cancelled" if self.stopping => ended(Status::Interrupted, "interrupted"),
             "cancelled" => ended(Status::Interrupted, "the agent cancelled the turn"),
-            // Told to stop when it was done: what was said stands, and so does the wish.
+            // The turn was complete before the cancel took effect. Its text stays, but a cancelled
+            // turn is always reported as interrupted.
             _ if self.stopping => ended(Status::Interrupted, "interrupted"),
             "refusal" => {
                 let agent = self.context.greeting.name();
                 let failure = Failure::new(
                     FailureKind::Refused,
-                    format!("{agent} refused to go on with this"),
+                    format!("{agent} refused to continue with this"),
                 );
                 Ended::failed(failure.with_hint(REPHRASE))
             }
@@ -58,7 +59,7 @@ impl Translator {
         }
     }
 
-    /// The agent has gone, or is given up.
+    /// Ends the turn without an answer: the agent has exited or was given up. `None`: no turn runs.
     pub fn end_of_output(&mut self, out: &mut Vec<Emitted>) -> Option<Ended> {
         let was_stopping = self.stopping;
         self.turn.as_ref()?;
@@ -72,7 +73,7 @@ impl Translator {
         })
     }
 
-    /// Whatever was begun is closed.
+    /// Withdraws the approvals, closes the open block and tool calls, and reports the usage.
     fn close(&mut self, out: &mut Vec<Emitted>) {
         for decided in std::mem::take(&mut self.asked) {
             out.push(Emitted::Withdraw(decided.key()));

@@ -1,7 +1,8 @@
-//! What an agent says, as events. Pure and total: messages in, events out; what is not understood
-//! becomes [`EventKind::Native`], and nothing ends a turn but the answer to its prompt.
+//! Translates the messages of an agent into events. Pure and total: unknown messages become
+//! [`EventKind::Native`], and only the answer to its prompt ends a turn.
 //!
-//! - `text`: words; `tool`: tool calls; `ask`: questions; `usage`: what it cost; `end`: the end.
+//! - `text`: text blocks. `tool`: tool calls. `approvals`: approvals. `usage`: tokens and cost.
+//!   `end`: the end of a turn.
 
 mod ask;
 mod end;
@@ -42,13 +43,13 @@ use super::{
 
 const UPDATE: &str = "session/update";
 
-/// Updates that say nothing to a viewer of a turn, and why.
+/// Updates that produce no event, and why.
 pub const SILENT: &[(&str, &str)] = &[
     ("user_message_chunk", "our own words, repeated"),
     ("usage_update", "told with the end of the turn"),
 ];
 
-/// What does not change over the agent's life.
+/// The settings of a translator, which do not change while the agent lives.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub profile: Arc<str>,
@@ -58,11 +59,11 @@ pub struct Context {
     pub resumed: bool,
     pub warm: bool,
     pub prefix_sha256: Option<Arc<str>>,
-    /// The working directory, and its other spellings.
+    /// The working directory, first as configured, then without symbolic links.
     pub roots: Vec<PathBuf>,
     pub permissions: Permissions,
     pub greeting: Greeting,
-    /// What a turn costs is told as soon as it is known, because it is limited.
+    /// Whether the cost is reported during the turn, because a budget limits it.
     pub tells_cost: bool,
 }
 
@@ -71,7 +72,7 @@ impl Context {
         self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
     }
 
-    /// Why the rules forbid what needs no asking.
+    /// Returns why the permission rules forbid a request that needs no approval.
     fn forbids(&self, wish: &Wish) -> Option<String> {
         let request = wish.request(self.cwd());
         match self.permissions.answer(&request, self.cwd()) {
@@ -81,31 +82,31 @@ impl Context {
     }
 }
 
-/// What becomes of a request of the agent's.
+/// The next step for a request of the agent.
 #[derive(Debug)]
 pub enum Answer {
     Now(Box<RawValue>),
     Error(ErrorObject<'static>),
-    /// Somebody is asked first.
+    /// Wait for an approval.
     Asked,
-    /// It is to be done, and its result is the answer.
+    /// Carry the request out and answer with its result.
     Do(Wish),
 }
 
-/// Turns what one conversation says into events.
+/// Translates the messages of one conversation into events.
 #[derive(Debug)]
 pub struct Translator {
     context: Context,
     turn: Option<Turn>,
     asked: Vec<Asked>,
-    /// The turn was told to end: whatever is asked now is over.
+    /// The turn is being cancelled: new permission requests are answered as cancelled.
     stopping: bool,
     spent: Spent,
-    /// Names of tools of the turn before: what is told of them comes late.
+    /// Ids of the previous turn's tool calls, to recognise late updates about them.
     past: HashSet<Box<str>>,
 }
 
-/// What is known of the running turn.
+/// The state of the running turn.
 #[derive(Debug, Default)]
 struct Turn {
     texts: Texts,
@@ -138,7 +139,8 @@ impl Translator {
         self.turn.is_some()
     }
 
-    /// The prompt is on its way. The protocol has no word for its having arrived.
+    /// Begins a turn when its prompt is sent. The protocol does not confirm that the prompt has
+    /// arrived.
     pub fn begin_turn(&mut self, out: &mut Vec<Emitted>) {
         let context = &self.context;
         let started = Started {
@@ -158,7 +160,7 @@ impl Translator {
         });
     }
 
-    /// Something the agent says without wanting an answer.
+    /// Translates a notification.
     pub fn notification(
         &mut self,
         method: &str,
@@ -188,7 +190,7 @@ impl Translator {
         if kind == "usage_update" {
             return self.usage_update(raw, out);
         }
-        // What is said between turns is said to nobody.
+        // Updates between turns have no viewer.
         if self.turn.is_none() {
             return;
         }
@@ -230,7 +232,7 @@ impl Translator {
             return false;
         };
         if !is_new && self.past.contains(native) && !turn.tools.knows(native) {
-            // It ended with its turn.
+            // A late update: the call ended with its turn.
             return true;
         }
         turn.texts.close(out);
@@ -255,7 +257,7 @@ impl Translator {
         }
     }
 
-    /// Something the agent wants from us.
+    /// Translates a request of the agent and returns what to do with it.
     pub fn request(
         &mut self,
         id: &Id<'_>,
@@ -279,12 +281,12 @@ impl Translator {
         }
     }
 
-    /// Has a tool been announced of which nothing more was heard?
+    /// Returns whether a tool call was announced and is not shown yet.
     pub fn holds_back(&self) -> bool {
         (self.turn.as_ref()).is_some_and(|turn| turn.tools.has_announced())
     }
 
-    /// Nothing more was heard for a while: what was announced is shown as it is.
+    /// Shows the announced tool calls with what is known of them.
     pub fn show_announced(&mut self, out: &mut Vec<Emitted>) {
         if let Some(turn) = &mut self.turn {
             turn.tools.go_on(None, out);
@@ -297,7 +299,7 @@ impl Translator {
         }
     }
 
-    /// A line over the limit.
+    /// Reports a line over the size limit.
     pub fn too_long(&mut self, bytes: usize, out: &mut Vec<Emitted>) {
         if self.turn.is_some() {
             let text = format!("a message of {bytes} bytes was too long and is left out");
@@ -306,7 +308,7 @@ impl Translator {
         }
     }
 
-    /// A line that is no message.
+    /// Passes on a line that is not a JSON-RPC message.
     pub fn no_message(&mut self, line: &[u8], out: &mut Vec<Emitted>) {
         if self.turn.is_some() && !line.trim_ascii().is_empty() {
             let text = String::from_utf8_lossy(line);

@@ -1,5 +1,5 @@
-//! Words as they are written. A block is what is said in one go: it ends when the other channel
-//! speaks, another message begins, a tool is called, or the turn is over.
+//! Text blocks. ACP streams text without block boundaries, so a block ends when text of the other
+//! channel or of another message arrives, a tool is called, or the turn ends.
 
 use angelia_core::{
     model::{BlockId, EventKind, TextChannel},
@@ -23,7 +23,7 @@ struct Open {
 }
 
 impl Texts {
-    /// A piece that is not empty.
+    /// Adds a chunk of text, which must not be empty.
     pub(super) fn piece(
         &mut self,
         channel: TextChannel,
@@ -52,7 +52,7 @@ impl Texts {
         event(delta, out);
     }
 
-    /// What has been said becomes a whole block.
+    /// Emits the open block, if there is one, with its whole text.
     pub(super) fn close(&mut self, out: &mut Vec<Emitted>) {
         if let Some(open) = self.open.take() {
             let block = EventKind::Block {

@@ -1,8 +1,8 @@
-//! Tool calls. The protocol tells them piece by piece, in any order, and not every agent tells all
-//! of it: a call may be known first from the question whether it may run, or from its end.
+//! Tool calls. The protocol reports them in parts and in any order, and not every agent sends all
+//! parts: a call may appear first in its permission request, or only when it has ended.
 //!
-//! A call that is merely announced is held back until more is known of it, because what is shown of
-//! it is shown once.
+//! A call that is only announced is held back until more is known, because its event is emitted
+//! only once.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,15 +21,15 @@ use crate::{
     prose::first_line,
 };
 
-/// Of a call that was refused, where the agent says nothing about it.
+/// The output of a declined call for which the agent sends none.
 const DECLINED: &str = "declined";
-/// Of a call that the turn has outlived.
+/// The output of a call that was still running at the end of the turn.
 const NO_RESULT: &str = "the turn ended before its result was known";
 
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     all: Vec<Tool>,
-    /// What terminals have said, by their ids.
+    /// Terminal output, by terminal id.
     terminals: HashMap<Box<str>, Arc<str>>,
 }
 
@@ -40,10 +40,10 @@ enum State {
     Done,
 }
 
-/// Everything that is known of one call.
+/// The state of one tool call.
 #[derive(Debug)]
 pub(super) struct Tool {
-    /// The agent's name for it, which it may use again.
+    /// The agent's id for the call, which it may use again for a later one.
     native: Box<str>,
     pub(super) id: ToolId,
     name: Option<Arc<str>>,
@@ -51,15 +51,15 @@ pub(super) struct Tool {
     title: Option<Box<str>>,
     input: Option<RawJson>,
     pub(super) paths: Vec<Box<str>>,
-    /// What it says about itself before it runs.
+    /// Text content that arrived before the call ran.
     words: Option<String>,
     said: Said,
     state: State,
-    /// Somebody said no.
+    /// The approval for the call was denied.
     declined: bool,
 }
 
-/// What it has put out so far.
+/// The output of a call so far.
 #[derive(Debug, Default)]
 struct Said {
     raw: Option<RawJson>,
@@ -72,8 +72,8 @@ impl Tools {
         self.all.iter().rposition(|tool| *tool.native == *native)
     }
 
-    /// The call of this name; a new one where there is none, or where `is_new` and the last one of
-    /// this name has ended.
+    /// Returns the index of the call with this id. Adds a call if there is none, or if `is_new` and
+    /// the last call with this id has ended.
     fn at(&mut self, native: &str, is_new: bool) -> usize {
         if let Some(at) = self.index(native)
             && !(is_new && self.all[at].state == State::Done)
@@ -97,7 +97,7 @@ impl Tools {
         self.all.iter().any(|tool| tool.state == State::Announced)
     }
 
-    /// A call is announced, or something about it is told.
+    /// Applies a `tool_call` (`is_new`) or a `tool_call_update`.
     pub(super) fn told(
         &mut self,
         native: &str,
@@ -114,6 +114,7 @@ impl Tools {
         let status = fields.status.as_str();
         let is_announced = is_new && matches!(status, None | Some("pending"));
         let is_over = matches!(status, Some("completed" | "failed" | "cancelled"));
+        // Text before the call runs describes it; text with its end is output.
         if tool.state == State::Announced && !is_over {
             tool.take_words();
         }
@@ -127,7 +128,7 @@ impl Tools {
         }
     }
 
-    /// Somebody is asked whether it may run; it is shown before.
+    /// Applies the tool call of a permission request, and shows the call before its approval.
     pub(super) fn asked(
         &mut self,
         native: &str,
@@ -149,7 +150,8 @@ impl Tools {
         }
     }
 
-    /// Something else happens: what was announced runs, and what was refused is over.
+    /// Moves the other calls on when the agent goes on to something else: announced calls are shown
+    /// as running, and declined calls are finished.
     pub(super) fn go_on(&mut self, except: Option<&str>, out: &mut Vec<Emitted>) {
         for at in 0..self.all.len() {
             if except.is_some_and(|native| *self.all[at].native == *native) {
@@ -167,7 +169,7 @@ impl Tools {
         self.terminals.insert(terminal.into(), text.into());
     }
 
-    /// The turn is over.
+    /// Finishes every call at the end of the turn.
     pub(super) fn close(&mut self, out: &mut Vec<Emitted>) {
         for at in 0..self.all.len() {
             self.all[at].start(out);
@@ -225,7 +227,7 @@ impl Tool {
         if let Some(title) = fields.title.as_str().filter(|title| !title.trim().is_empty()) {
             self.title = Some(title.into());
         }
-        // A later one may say less than an earlier one.
+        // A later update may carry an empty input; the earlier one is kept then.
         if let Some(input) = fields.raw_input
             && (self.input.is_none() || size(input) > 0)
         {
@@ -255,7 +257,7 @@ impl Tool {
         event(EventKind::ToolCall(call), out);
     }
 
-    /// The agent's own name where it is told, else the protocol's kind.
+    /// Returns the agent's own name for the tool, or else the protocol's kind.
     pub(super) fn name(&self) -> Arc<str> {
         let kind = || self.kind.as_deref().filter(|kind| !kind.trim().is_empty());
         match &self.name {
@@ -287,12 +289,12 @@ impl Tool {
         })
     }
 
-    /// What patterns are matched against: the command, or the path.
+    /// Returns what the permission patterns are matched against: the command or the path.
     pub(super) fn subject(&self, is_inside: impl Fn(&str) -> bool) -> Option<Arc<str>> {
         if let Some(command) = self.command() {
             return Some(command.into());
         }
-        // Of several files the one that matters most is one outside.
+        // Of several files, one outside the working directory matters most.
         let outside = self.paths.iter().find(|path| !is_inside(path));
         if let Some(path) = outside {
             return Some((**path).into());
@@ -305,18 +307,18 @@ impl Tool {
             .map(Arc::from)
     }
 
-    /// One line for people.
+    /// Returns the first line of the title, or else the name.
     pub(super) fn title(&self) -> Arc<str> {
         let line = self.title.as_deref().and_then(first_line);
         line.map_or_else(|| self.name(), Into::into)
     }
 
-    /// What is said before it runs is no output.
+    /// Moves text that arrived before the call ran from its output to its description.
     fn take_words(&mut self) {
         self.words = self.said.text.take().or_else(|| self.words.take());
     }
 
-    /// Whoever decides about a change sees what the file becomes.
+    /// Adds the new file contents to the description, for the person who decides.
     fn add_changes(&mut self, fields: &ToolFields<'_>) {
         let changes = fields.content().into_iter().flatten();
         for text in changes.filter_map(|one| one.new_text.as_str()) {
@@ -379,7 +381,7 @@ impl Said {
     }
 }
 
-/// How much an object or a list holds; other values count as one.
+/// Returns the number of entries of an object or an array; other values count as 1.
 fn size(raw: &RawValue) -> usize {
     match serde_json::from_str(raw.get()) {
         Ok(Value::Object(map)) => map.len(),

@@ -1,22 +1,22 @@
-//! What a turn has spent: tokens from its answer, and money from what the whole conversation has
-//! cost before and after it.
+//! The usage of a turn: tokens from the answer to its prompt, and the cost as the difference
+//! between the conversation's total before and after the turn.
 
 use angelia_core::model::Usage;
 
 use crate::acp::protocol::incoming::Tokens;
 
-/// What the conversation has cost, as far as it is known.
+/// The conversation's total cost in dollars, and the total at the start of the turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
     total: Option<f64>,
-    /// When the turn began. `None`: nobody has said.
+    /// `None`: the agent had not reported a total when the turn began.
     before: Option<f64>,
-    /// The agent tells it at all.
+    /// The agent has reported a cost at least once.
     is_told: bool,
 }
 
 impl Spent {
-    /// `is_new`: nothing can have been spent yet.
+    /// `is_new`: the conversation is new, so its total is known to be 0.
     pub(super) fn new(is_new: bool) -> Self {
         let total = is_new.then_some(0.0);
         Self { total, before: total, is_told: false }
@@ -26,10 +26,11 @@ impl Spent {
         self.before = self.total;
     }
 
-    /// `true`: it costs more than before.
+    /// Records the total. `true`: it has grown.
     pub(super) fn total(&mut self, dollars: f64) -> bool {
         let known = self.total.unwrap_or(0.0);
-        // Some begin anew with every process; what was counted stays counted.
+        // Some agents count from 0 again in every process: a smaller total is that of this turn,
+        // and what earlier turns reported stays counted.
         self.total = Some(dollars);
         self.is_told = true;
         if dollars < known {

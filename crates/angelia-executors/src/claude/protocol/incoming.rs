@@ -1,10 +1,10 @@
-//! The shapes of the CLI's lines, as far as we look into them.
+//! The types of the CLI's lines, with the fields that we read.
 //!
-//! Two stages: [`Head`] says what a line is, borrowing everything, and has the stream's events,
-//! of which there are the most, with it; the struct of its kind takes what else is needed. Only the
-//! hot shapes (`Head`, [`Event`]) are strict. Everywhere else a field is [`Soft`]: a value of an
-//! unexpected type counts as absent, so that no change of a detail can make a whole line unreadable.
-//! Key order is made use of, never assumed.
+//! Parsing has two stages. [`LineHead`] gives the type of a line, borrows everything and includes
+//! stream events, which are the most frequent; the struct for that type then reads the other
+//! fields. Only the hot types (`LineHead`, [`StreamEvent`]) are strict. Everywhere else a field is
+//! [`Lenient`]: a value of an unexpected type counts as absent, so that a changed detail never
+//! makes a whole line unreadable. Key order is used as a shortcut but never required.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::lenient::string;
 pub(crate) use crate::lenient::{Soft, Text};
 
-/// The uuids of the user messages a line belongs to; one field or the other, or both.
+/// The uuids of the user messages that a line belongs to; either or both fields may be present.
 #[derive(Default, Deserialize)]
 pub(crate) struct Uuids<'a> {
     #[serde(borrow, default)]
@@ -37,14 +37,14 @@ impl<'a> Uuids<'a> {
     }
 }
 
-/// What every line is looked at for first.
+/// The fields of every line that are read first.
 #[derive(Deserialize)]
 pub(crate) struct Head<'a> {
     #[serde(rename = "type", borrow)]
     pub(crate) kind: Text<'a>,
     #[serde(borrow, default)]
     pub(crate) subtype: Option<Text<'a>>,
-    /// Of `stream_event` lines, as the next.
+    /// Only on `stream_event` lines, like `parent_tool_use_id`.
     #[serde(borrow, default)]
     pub(crate) event: Option<Event<'a>>,
     #[serde(borrow, default)]
@@ -52,8 +52,8 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// `None`: not JSON, or nothing that says what it is. What says it at once may be broken
-    /// further on.
+    /// Parses the head. Returns `None` if the line is not JSON or has no `type`. A line whose first
+    /// keys are enough may still be invalid further on.
     pub(crate) fn parse(line: &'a str) -> Option<Self> {
         if let Some(head) = Self::from_beginning(line) {
             return Some(head);
@@ -61,7 +61,7 @@ impl<'a> Head<'a> {
         if let Ok(head) = serde_json::from_str(line) {
             return Some(head);
         }
-        // Some detail is not as we know it; what the line is may still be clear.
+        // A field has an unexpected type; `type` may still be readable.
         let head: LooseHead<'a> = serde_json::from_str(line).ok()?;
         Some(Self {
             kind: head.kind.0?,
@@ -71,8 +71,8 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Of a line whose first keys say enough, as the CLI writes them: whoever knows its kind reads
-    /// all of it anyway, and notices if it is broken.
+    /// Reads the head from the first keys alone, in the order in which the CLI writes them. The
+    /// handler of the line's type parses the whole line anyway and detects invalid JSON.
     fn from_beginning(line: &'a str) -> Option<Self> {
         let (kind, rest) = string(line.strip_prefix(r#"{"type":""#)?)?;
         let subtype = match kind {
@@ -127,7 +127,7 @@ pub(crate) struct Delta<'a> {
     pub(crate) thinking: Option<Text<'a>>,
 }
 
-/// What stands beside `event` when a message ends.
+/// The fields beside `event` when a message ends.
 #[derive(Deserialize)]
 pub(crate) struct StreamTail<'a> {
     #[serde(borrow, default)]
@@ -191,10 +191,10 @@ pub(crate) struct Message<'a> {
     pub(crate) usage: Soft<ApiUsage>,
 }
 
-/// `message.model` of what the CLI itself says in the model's place.
+/// `message.model` of a message that the CLI itself writes in place of the model.
 pub(crate) const SYNTHETIC: &str = "<synthetic>";
 
-/// One block of a message's content, of whichever type.
+/// One block of a message's content, of any type.
 #[derive(Default, Deserialize)]
 pub(crate) struct Block<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -217,7 +217,7 @@ pub(crate) struct Block<'a> {
     pub(crate) is_error: Soft<bool>,
 }
 
-/// A message's content: text, or blocks with the bytes they came in.
+/// A message's content: text, or blocks with their raw JSON.
 pub(crate) enum Content<'a> {
     Text(Text<'a>),
     Blocks(Vec<(&'a RawValue, Block<'a>)>),
@@ -239,7 +239,7 @@ impl<'a> Content<'a> {
     }
 }
 
-/// `system` lines; the fields of all subtypes that we read.
+/// `system` lines, with the fields of all subtypes that we read.
 #[derive(Deserialize)]
 pub(crate) struct System<'a> {
     #[serde(borrow, default)]
@@ -438,7 +438,7 @@ pub(crate) struct ModelUsage {
     pub(crate) window: Soft<u64>,
 }
 
-/// `control_request` and `control_cancel_request`: the CLI asks, or takes a question back.
+/// `control_request` and `control_cancel_request`: a request of the CLI, or its withdrawal.
 #[derive(Deserialize)]
 pub(crate) struct ControlRequest<'a> {
     #[serde(borrow, default)]
@@ -447,7 +447,7 @@ pub(crate) struct ControlRequest<'a> {
     pub(crate) request: Option<&'a RawValue>,
 }
 
-/// The `request` of all subtypes that we read.
+/// `control_request.request`, with the fields of all subtypes that we read.
 #[derive(Default, Deserialize)]
 pub(crate) struct Request<'a> {
     #[serde(borrow, default)]
@@ -474,7 +474,7 @@ pub(crate) struct Request<'a> {
     pub(crate) callback_id: Soft<Text<'a>>,
 }
 
-/// `control_response`: the answer to one of our requests.
+/// `control_response`: the response to one of our requests.
 #[derive(Deserialize)]
 pub(crate) struct ControlResponse<'a> {
     #[serde(borrow, default)]

@@ -1,5 +1,5 @@
-//! Claude Code's spellings, in both directions, and nowhere else: what its lines look like
-//! ([`incoming`]), and every line we ever write to its stdin ([`outgoing`]).
+//! The wire format of Claude Code in both directions, which no other module knows: the lines it
+//! writes ([`incoming`]) and every line we write to its stdin ([`outgoing`]).
 
 pub(crate) mod incoming;
 pub mod outgoing;

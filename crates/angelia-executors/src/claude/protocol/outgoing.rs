@@ -1,48 +1,48 @@
 //! Every line we write to the CLI's stdin.
 //!
-//! A malformed line kills the process, so none is ever put together by hand: each comes out of the
-//! serialiser, is one line, and ends with its newline.
+//! A malformed line kills the process, so lines are never assembled by hand: the serializer writes
+//! each as one line that ends with a newline.
 
 use angelia_core::model::{Content, RawJson};
 use base64::Engine as _;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
-/// What we ask of the CLI besides turns.
+/// A control request that we send to the CLI.
 #[derive(Clone, Debug)]
 pub enum Request<'a> {
     Initialize(Initialize<'a>),
-    /// Ends the running turn; where the version can, drops what is queued behind it too. Older
-    /// ones ignore the addition.
+    /// Ends the running turn. Newer versions also drop the messages queued behind it; older ones
+    /// ignore that field.
     Interrupt,
     SetModel(&'a str),
-    /// Fixes nothing and answers as soon as the process is ready.
+    /// Fixes no settings; the CLI answers as soon as it is ready.
     McpStatus,
-    /// The totals of the process so far; answered within a turn too.
+    /// Requests the totals of the process so far; also answered during a turn.
     Usage,
     /// Ends one background task.
     StopTask(&'a str),
     EndSession,
 }
 
-/// What the first `initialize` fixes for the process.
+/// The settings that the first `initialize` fixes for the process.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Initialize<'a> {
-    /// Instead of the CLI's own prompt; an empty list drops it.
+    /// Replaces the CLI's own prompt; an empty list drops it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<&'a str>,
-    /// Names of the MCP servers that we ourselves are.
+    /// Names of the MCP servers that we serve ourselves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sdk_mcp_servers: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json_schema: Option<&'a RawValue>,
 }
 
-/// One message of a person. `uuid` must be fresh: results are bound by it, and a used one is
-/// dropped by the CLI.
+/// Returns a user message. `uuid` must be fresh: results refer to it, and the CLI drops a message
+/// with a uuid that was used before.
 pub fn user_message(uuid: &str, content: &[Content]) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a> {
@@ -57,7 +57,7 @@ pub fn user_message(uuid: &str, content: &[Content]) -> Vec<u8> {
         content: Value,
     }
     let content = match content {
-        // A single text stays a plain string: only that is sure to be read as a command.
+        // A single text stays a plain string: only then is a slash command recognised reliably.
         [Content::Text(text)] => Value::from(&**text),
         several => several.iter().map(block).collect(),
     };
@@ -69,7 +69,7 @@ pub fn user_message(uuid: &str, content: &[Content]) -> Vec<u8> {
     })
 }
 
-/// A content block in the API's own shape.
+/// Returns a content block in the API's format.
 pub fn block(content: &Content) -> Value {
     match content {
         Content::Text(text) => serde_json::json!({"type": "text", "text": &**text}),
@@ -84,7 +84,7 @@ pub fn block(content: &Content) -> Value {
     }
 }
 
-/// A control request; its answer carries `request_id` back.
+/// Returns a control request; its response carries the same `request_id`.
 pub fn control_request(request_id: &str, request: &Request<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a, T> {
@@ -100,7 +100,7 @@ pub fn control_request(request_id: &str, request: &Request<'_>) -> Vec<u8> {
     }
     let r#type = "control_request";
     let request = match request {
-        // Apart from the others: a schema keeps its bytes, which a `Value` would reorder.
+        // Serialized separately: a schema must keep its bytes, and a `Value` would reorder keys.
         Request::Initialize(initialize) => {
             return line(&Line {
                 r#type,
@@ -118,7 +118,7 @@ pub fn control_request(request_id: &str, request: &Request<'_>) -> Vec<u8> {
     line(&Line { r#type, request_id, request })
 }
 
-/// Answers one of the CLI's own requests with whatever it expects (a hook's output, for one).
+/// Answers a control request of the CLI with the payload it expects (for example a hook's output).
 pub fn respond(request_id: &str, response: &impl Serialize) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a, T> {
@@ -138,7 +138,7 @@ pub fn respond(request_id: &str, response: &impl Serialize) -> Vec<u8> {
     })
 }
 
-/// Refuses one of the CLI's own requests; one that is never answered blocks it for good.
+/// Refuses a control request of the CLI. A request that is never answered blocks the CLI forever.
 pub fn respond_error(request_id: &str, error: &str) -> Vec<u8> {
     line(&serde_json::json!({
         "type": "control_response",
@@ -146,7 +146,7 @@ pub fn respond_error(request_id: &str, error: &str) -> Vec<u8> {
     }))
 }
 
-/// A JSON-RPC answer of an MCP server that we ourselves are.
+/// Returns a JSON-RPC response of an MCP server that we serve ourselves.
 pub fn respond_mcp(request_id: &str, message: &RawJson) -> Vec<u8> {
     #[derive(Serialize)]
     struct Mcp<'a> {
@@ -155,7 +155,7 @@ pub fn respond_mcp(request_id: &str, message: &RawJson) -> Vec<u8> {
     respond(request_id, &Mcp { mcp_response: message })
 }
 
-/// Lets a tool run. `updated_input` is not optional: older versions fail the call without it.
+/// Allows a tool call. `updated_input` is required: older versions fail the call without it.
 pub fn allow(request_id: &str, updated_input: &RawValue, permissions: Option<&Value>) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -171,7 +171,7 @@ pub fn allow(request_id: &str, updated_input: &RawValue, permissions: Option<&Va
     )
 }
 
-/// Refuses a tool. The model is told `message`, unless `interrupt` ends the turn with it.
+/// Denies a tool call. The model receives `message`, unless `interrupt` ends the turn.
 pub fn deny(request_id: &str, message: &str, interrupt: bool) -> Vec<u8> {
     #[derive(Serialize)]
     struct Deny<'a> {
@@ -184,12 +184,12 @@ pub fn deny(request_id: &str, message: &str, interrupt: bool) -> Vec<u8> {
 }
 
 fn line(value: &impl Serialize) -> Vec<u8> {
-    // Serialising these shapes cannot fail; were it to, a line the CLI ignores is better than half
-    // of one.
+    // Serializing these types cannot fail. If it did, a line that the CLI ignores is better than
+    // half a line.
     let mut bytes =
         serde_json::to_vec(value).unwrap_or_else(|_| br#"{"type":"keep_alive"}"#.to_vec());
-    // JSON that was made elsewhere may be spread over lines. Within valid JSON a bare line break
-    // can only be white space: inside of strings it is escaped.
+    // Embedded JSON from elsewhere may contain line breaks. In valid JSON an unescaped line break
+    // is only white space, because inside strings it is escaped.
     for byte in &mut bytes {
         if matches!(*byte, b'\n' | b'\r') {
             *byte = b' ';

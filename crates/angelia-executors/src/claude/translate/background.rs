@@ -1,8 +1,8 @@
-//! Work that outlives an answer: background commands and agents.
+//! Background tasks (commands and agents) that outlive an answer.
 //!
-//! When such a task ends, the CLI reports it to the model: within the running turn at its next
-//! request, else in a turn of its own. Until it has, the report is owed, and the turn that started
-//! the task is not over.
+//! When such a task ends, the CLI reports it to the model: in the running turn with its next
+//! request, otherwise in a turn of its own. Until then the report is owed, and the turn that
+//! started the task is not over.
 
 use super::turn::Turn;
 use crate::claude::protocol::incoming::TaskLine;
@@ -11,7 +11,7 @@ use crate::claude::protocol::incoming::TaskLine;
 pub(super) struct Tasks {
     known: Vec<Task>,
     owed: bool,
-    /// The CLI announces its requests to the model, so they tell when reports are taken along.
+    /// This version announces its requests to the model, so they show when a report is delivered.
     announces: bool,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Tasks {
 struct Task {
     id: Box<str>,
     tool: Option<Box<str>>,
-    /// `None`: this version does not say.
+    /// `None`: this version does not report it.
     background: Option<bool>,
     running: bool,
 }
@@ -30,23 +30,23 @@ impl Tasks {
         self.known.iter().filter(running).map(|task| &*task.id)
     }
 
-    /// An answer is not the end while this holds.
+    /// Reports whether tasks run or a report is owed; until then an answer does not end the turn.
     pub(super) fn unfinished(&self) -> bool {
         self.owed || self.running().next().is_some()
     }
 
-    /// A request to the model begins and takes along what is owed.
+    /// Records a request to the model, which delivers the owed report.
     pub(super) fn requesting(&mut self) {
         self.announces = true;
         self.owed = false;
     }
 
-    /// The CLI begins a turn; it reports first thing.
+    /// Records that the CLI begins a turn, which delivers the owed report first.
     pub(super) fn turn_started(&mut self) {
         self.owed = false;
     }
 
-    /// Without announcements: what follows a tool's result is the next request.
+    /// Records a tool result. In versions without announcements the next model request follows it.
     pub(super) fn tool_finished(&mut self) {
         if !self.announces {
             self.owed = false;
@@ -79,8 +79,8 @@ impl Tasks {
         }
     }
 
-    /// The task has ended. Its report is owed unless it belongs to a tool call that waits for it,
-    /// or somebody stopped it.
+    /// Records that a task has ended. Its report is owed, unless a tool call waits for the task or
+    /// the task was stopped.
     pub(super) fn notified(&mut self, line: &TaskLine<'_>, turn: Option<&Turn>) {
         let Some(id) = line.task_id.as_str() else {
             return;
@@ -98,7 +98,7 @@ impl Tasks {
         self.owed |= background && ended;
     }
 
-    /// The whole list, where the version gives it.
+    /// Applies the complete list of background tasks, in versions that send it.
     pub(super) fn listed(&mut self, line: &TaskLine<'_>) {
         let Some(listed) = &line.tasks.0 else { return };
         let ids = || listed.iter().filter_map(|task| task.task_id.as_str());

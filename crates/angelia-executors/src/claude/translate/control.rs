@@ -1,4 +1,4 @@
-//! What the CLI and we ask each other besides turns.
+//! Control requests and responses between the CLI and us, and the lifecycle of messages.
 
 use angelia_core::{
     model::{Failure, FailureKind, Status},
@@ -15,7 +15,7 @@ impl Translator {
     pub(super) fn control_request(&mut self, line: &str, out: &mut Vec<Emitted>) -> Option<Signal> {
         let parsed = serde_json::from_str::<ControlRequest<'_>>(line).ok();
         let parts = parsed.as_ref().and_then(|parsed| Some((parsed.request_id.as_str()?, parsed)));
-        // Without an id it cannot be answered.
+        // A request without an id cannot be answered.
         let Some((id, parsed)) = parts else {
             native("control_request", line, out);
             return None;
@@ -79,7 +79,7 @@ impl Translator {
         }
     }
 
-    /// What becomes of a message that was written with a uuid.
+    /// Handles the lifecycle of a message that we wrote with a uuid.
     pub(super) fn lifecycle(&mut self, line: &str, out: &mut Vec<Emitted>) -> Option<Signal> {
         let parsed = serde_json::from_str::<Lifecycle<'_>>(line).ok();
         self.says_lifecycle |= parsed.is_some();
@@ -105,7 +105,7 @@ impl Translator {
         match state {
             "queued" => turn.queued = true,
             "started" if !turn.confirmed => self.confirm(out),
-            // It was still waiting: there will be no result.
+            // The message was still waiting, so no result will follow.
             "cancelled" if !turn.confirmed => {
                 let ended =
                     Ended { status: Status::Interrupted, text: None, reason: "interrupted".into() };

@@ -1,8 +1,8 @@
 //! `assistant` and `user` lines: whole blocks, tool calls and their results.
 //!
 //! Each `assistant` line holds a finished block of the model's message and is authoritative. Lines
-//! of sub-agents name the tool call they work for: their own calls are shown under it, their words
-//! are not part of the answer.
+//! of sub-agents name the tool call they work for: their own calls are shown under it, and their
+//! text is not part of the answer.
 
 use std::fmt::Write as _;
 
@@ -18,14 +18,14 @@ use crate::claude::{
     tool::{self, Input},
 };
 
-/// What the CLI writes as the user's words when a turn is interrupted.
+/// The start of the user message that the CLI writes when a turn is interrupted.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
-/// What a local command leaves behind when it has nothing to say.
+/// The text that the CLI writes for a local command without output.
 const NO_CONTENT: &str = "(no content)";
 
 impl Translator {
-    /// A line that names our message shows that the CLI works on it.
+    /// Confirms the turn if the line names our message, because then the CLI is working on it.
     pub(super) fn see_uuids(&mut self, line: &str, out: &mut Vec<Emitted>) {
         let Some(turn) = &self.turn else { return };
         if turn.confirmed {
@@ -81,7 +81,7 @@ impl Translator {
             return self.subagent(parent, content, line, out);
         }
         if let Some(error) = error.as_str() {
-            // Not the model's words: they become the failure's, if the turn fails.
+            // Not text of the model: it becomes the failure's message, if the turn fails.
             turn.refused |= message.stop_reason.as_str() == Some("refusal");
             turn.error = Some(ApiError {
                 error: error.into(),
@@ -226,7 +226,7 @@ impl Translator {
         if ours {
             self.confirm(out);
         }
-        // The output of local commands comes in the same clothes.
+        // The output of local commands also arrives as a replayed user message.
         if matches!(content, Content::Text(text) if text.starts_with("<local-command-")) {
             native("user/local_command", line, out);
         }
@@ -262,7 +262,7 @@ fn is_interrupted(block: &Block<'_>) -> bool {
     block.text.as_str().is_some_and(|text| text.starts_with(INTERRUPTED))
 }
 
-/// The text of a tool's result; what is no text is named.
+/// Returns the text of a tool's result; other blocks appear as their type in brackets.
 fn output(content: Option<&RawValue>) -> String {
     let blocks = match Content::parse(content) {
         Content::Text(text) => return text.0.into_owned(),

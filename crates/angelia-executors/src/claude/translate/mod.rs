@@ -1,18 +1,19 @@
-//! The CLI's stdout, line by line, as events: pure, synchronous, total. No line panics, none is
-//! dropped unless [`SILENT`] says why, and only a `result` that is ours (or the end of the output)
-//! ends a turn.
+//! Translates the CLI's stdout, line by line, into events: pure, synchronous, total. No line
+//! panics, no line is dropped unless [`SILENT_LINES`] says why, and only a `result` that is ours
+//! (or the end of the output) ends a turn.
 //!
-//! One [`Translator`] lives as long as its process. Feed it every line, also between turns: it
-//! then keeps the counters and the background tasks straight, and what it emits belongs to nobody.
+//! One [`StreamTranslator`] lives as long as its process. It must get every line, including those
+//! between turns, to keep counters and background tasks correct; the events it emits between turns
+//! belong to no turn.
 //!
-//! - **Whose line is it.** Every message we write has a uuid. Versions that echo it bind results
-//!   by it; for the others a result is ours unless its `origin` is a task's notification. Turns the
-//!   CLI runs for itself (`Foreign`) are kept as `Native`, never mixed into an answer.
-//! - **Background work.** When the answer comes while tasks run (or their report is still owed), the
-//!   turn goes on as `Activity::Background` until the CLI's follow-up turns are through. The text
-//!   of the turn is the last non-empty result; a failed follow-up does not take the answer back.
-//! - **Blocks.** Every block that had a delta gets a `Block`: the whole text, or empty when it was
-//!   abandoned. What was shown when a turn breaks off stays.
+//! - **Ownership of lines.** Every message we write has a uuid. Versions that echo it bind results
+//!   by it; for other versions a result is ours unless its `origin` is a task's notification. Turns
+//!   that the CLI runs for itself (`Foreign`) are kept as `Native` and never mixed into an answer.
+//! - **Background work.** If the answer arrives while tasks run (or their report is still owed),
+//!   the turn continues as `Activity::Background` until the CLI's follow-up turns are done. The
+//!   text of the turn is the last non-empty result; a failed follow-up does not remove the answer.
+//! - **Blocks.** Every block that had a delta gets a `Block`: the whole text, or empty if it was
+//!   abandoned. Text that was already shown when a turn breaks off is kept.
 //!
 //! | file | |
 //! |---|---|
@@ -20,9 +21,9 @@
 //! | `message` | `assistant` and `user` lines: text, tool calls, tool results |
 //! | `system` | `init`, notices, retries, compaction, rate limits |
 //! | `background` | tasks that outlive an answer |
-//! | `control` | questions and answers between the CLI and us |
+//! | `control` | control requests and responses between the CLI and us |
 //! | `result` | the end of a turn |
-//! | `turn` | what is known about the running turn |
+//! | `turn` | the state of the running turn |
 //! | `plan` | to-do lists |
 
 mod background;
@@ -50,56 +51,57 @@ use super::{
     usage::{Lane, Ledger},
 };
 
-/// What is said on one line but not passed on, and why. The names are those `Native` would have.
+/// Lines that become no event, and why. The names are those that `Native` would have.
 pub const SILENT: &[(&str, &str)] = &[
     ("control_response", "becomes `Signal::Answered`"),
     ("control_cancel_request", "becomes `Withdraw`"),
-    ("command_lifecycle", "of our own message: it is how we know whose lines follow"),
-    ("keep_alive", "says nothing"),
-    ("user/replay", "our own words come back"),
-    ("user/interrupted", "the outcome says it"),
-    ("system/init", "only the first of a turn is news; the CLI repeats it"),
+    ("command_lifecycle", "of our own message: shows which turn the next lines belong to"),
+    ("keep_alive", "carries nothing"),
+    ("user/replay", "repeats our own message"),
+    ("user/interrupted", "the outcome reports it"),
+    ("system/init", "only the first of a turn is new; the CLI repeats it"),
     ("system/status", "`requesting`, and the end of a compaction that its boundary reports"),
     ("stream_event/message_start", "carries nothing that the `assistant` line does not"),
-    ("stream_event/message_delta", "what the message has cost"),
-    ("stream_event/message_stop", "what it abandons is withdrawn"),
+    ("stream_event/message_delta", "the usage of the message"),
+    ("stream_event/message_stop", "the blocks it abandons are withdrawn"),
     ("stream_event/content_block_start", "carries nothing that the `assistant` line does not"),
     ("stream_event/content_block_delta", "`input_json_delta`, `signature_delta`: in the block"),
     ("stream_event/content_block_stop", "carries nothing that the `assistant` line does not"),
-    ("stream_event/ping", "says nothing"),
+    ("stream_event/ping", "carries nothing"),
     ("assistant", "empty text"),
 ];
 
-/// A line that is not JSON is kept up to here.
+/// How many bytes of a line that is not JSON are kept.
 const GARBAGE: usize = 64 * 1024;
 
-/// What is known about the process before it says anything.
+/// The facts about the process that are known before its first line.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
-    /// The process continues a conversation of an earlier one.
+    /// The process continues the conversation of an earlier process.
     pub resumed: bool,
-    /// It was started before its first turn came.
+    /// The process was started before its first turn arrived.
     pub warm: bool,
     pub prefix_sha256: Option<Arc<str>>,
     pub cwd: PathBuf,
 }
 
-/// What the agent must act on; at most one per line.
+/// Something the agent must act on; at most one per line.
 #[derive(Clone, Debug)]
 pub enum Signal {
-    /// The turn is over by protocol.
+    /// The protocol has ended the turn.
     Ended(Ended),
-    /// The CLI answers one of our control requests. `Ok(None)`: done, nothing to say.
+    /// The CLI's response to one of our control requests. `Ok(None)`: success without a payload.
     Answered { request_id: Box<str>, result: Result<Option<RawJson>, String> },
-    /// The CLI waits for an answer that is not an approval.
+    /// A control request of the CLI that is not an approval; it must be answered.
     Asked(ControlAsk),
-    /// What the CLI tries again cannot succeed: it should be interrupted. Its turn then fails.
+    /// The CLI retries a request that cannot succeed. The agent should interrupt it; the turn then
+    /// fails.
     InVain,
 }
 
-/// A control request of the CLI that the agent must answer, whatever it is.
+/// A control request of the CLI. The agent must answer it, whatever its kind.
 #[derive(Clone, Debug)]
 pub struct ControlAsk {
     pub request_id: Box<str>,
@@ -108,7 +110,7 @@ pub struct ControlAsk {
 
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// JSON-RPC for an MCP server that we ourselves are; notifications want an answer too.
+    /// JSON-RPC for an MCP server that we serve ourselves; notifications need an answer too.
     Mcp {
         server: Box<str>,
         message: RawJson,
@@ -117,19 +119,19 @@ pub enum Ask {
         callback_id: Box<str>,
         input: RawJson,
     },
-    /// To be refused.
+    /// The agent must refuse it.
     Unknown {
         subtype: Box<str>,
         request: RawJson,
     },
 }
 
-/// Whose turn the CLI is running.
+/// The owner of the turn that the CLI is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Running {
     Nothing,
     Ours,
-    /// One that we did not ask for, or no longer wait for.
+    /// A turn that we did not request, or no longer wait for.
     Foreign,
 }
 
@@ -140,7 +142,7 @@ pub struct Translator {
     model: Option<Arc<str>>,
     running: Running,
     turn: Option<Turn>,
-    /// The message before this turn's; what is said about it late is ours too.
+    /// The uuid of the previous turn's message; late lines about it are ours too.
     last_uuid: Option<Box<str>>,
     stream: Stream,
     tasks: Tasks,
@@ -149,7 +151,7 @@ pub struct Translator {
     ledger: Ledger,
     lane: Lane,
     resets_at: Option<Timestamp>,
-    /// This version says what becomes of each message.
+    /// This version reports the lifecycle of each message.
     says_lifecycle: bool,
 }
 
@@ -173,9 +175,9 @@ impl Translator {
         }
     }
 
-    /// Our next message has this uuid. A turn that has not ended is given up.
+    /// Begins a turn with the uuid of our next message. A turn that has not ended is given up.
     pub fn begin_turn(&mut self, message_uuid: &str) {
-        // What the CLI still runs is not the answer to this.
+        // The turn that the CLI still runs does not answer the new message.
         if self.running == Running::Ours {
             self.running = Running::Foreign;
         }
@@ -183,14 +185,15 @@ impl Translator {
         self.turn = Some(Turn::new(message_uuid));
     }
 
-    /// A further message written now becomes a part of the running turn: the program says what it
-    /// does with it, or a tool runs, behind which every version takes it up. Otherwise it might
-    /// run as a turn of its own whose result nobody could tell from the next one's.
+    /// Reports whether a further message written now becomes part of the running turn: the version
+    /// reports the lifecycle of messages, or a tool runs, after which every version takes messages
+    /// up. Otherwise the message might run as a turn of its own, whose result could not be told
+    /// apart from the next one's.
     pub fn takes_words(&self) -> bool {
         self.says_lifecycle || self.turn.as_ref().is_some_and(Turn::runs_a_tool)
     }
 
-    /// We write a further message into the running turn.
+    /// Records a further message that we write into the running turn.
     pub fn steered(&mut self, message_uuid: &str) {
         if let Some(turn) = self.turn.as_mut() {
             turn.steer(message_uuid);
@@ -224,13 +227,13 @@ impl Translator {
         None
     }
 
-    /// A line over the limit was skipped. It never ends a turn, whatever it was.
+    /// Emits a notice for a line that was over the limit and skipped. It never ends a turn.
     pub fn too_long(&mut self, bytes: usize, out: &mut Vec<Emitted>) {
         let text = format!("the agent wrote a line of {bytes} bytes, too long to read; skipped");
         notice(Level::Warning, "line_too_long", text, out);
     }
 
-    /// The output has ended. Within a turn that ends it: as failed, unless the answer was there.
+    /// Handles the end of the output. It ends a running turn: as failed, unless there is an answer.
     pub fn end_of_output(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
         self.tasks = Tasks::default();
         self.pending.clear();
@@ -238,28 +241,29 @@ impl Translator {
         self.broken_off(out).map(Signal::Ended)
     }
 
-    /// The line that answers an approval; `None` if nothing waits for it (any more).
+    /// Returns the line that answers an approval; `None` if the CLI does not wait for it.
     pub fn answer(&mut self, key: &str, decision: &Decision) -> Option<Vec<u8>> {
         self.pending.answer(key, decision)
     }
 
-    /// Keys of approvals the CLI still waits for; a background task's may outlive its turn.
+    /// Returns the keys of approvals that the CLI still waits for; those of a background task may
+    /// outlive its turn.
     pub fn pending(&self) -> impl Iterator<Item = &Arc<str>> {
         self.pending.keys()
     }
 
-    /// The answer is there, but work it started goes on.
+    /// Reports whether the turn has its answer but background work continues.
     pub fn in_background(&self) -> bool {
         let waits = |turn: &Turn| turn.has_answer() && !turn.awaits_steer();
         self.turn.as_ref().is_some_and(waits)
     }
 
-    /// Ids of the background tasks that run, for `stop_task`.
+    /// Returns the ids of the running background tasks, for `stop_task`.
     pub fn running_tasks(&self) -> impl Iterator<Item = &str> {
         self.tasks.running()
     }
 
-    /// Ends a turn in the background with the answer it has.
+    /// Ends a turn that is in the background, with the answer it has.
     pub fn end_background(&mut self, out: &mut Vec<Emitted>) -> Ended {
         if self.running == Running::Ours {
             self.running = Running::Foreign;
@@ -267,27 +271,28 @@ impl Translator {
         self.give_stored(out)
     }
 
-    /// The CLI is running a turn that is not ours. A message written now might be folded into it.
+    /// Reports whether the CLI runs a turn that is not ours. A message written now might be folded
+    /// into that turn.
     pub fn is_busy_elsewhere(&self) -> bool {
         self.running == Running::Foreign
     }
 
-    /// The CLI's own id of the conversation, as of its latest `init`.
+    /// Returns the CLI's own id of the conversation, as of its latest `init`.
     pub fn native_session(&self) -> Option<&NativeSessionId> {
         self.native_session.as_ref()
     }
 
-    /// The model, as of the latest `init`.
+    /// Returns the model, as of the latest `init`.
     pub fn model(&self) -> Option<&Arc<str>> {
         self.model.as_ref()
     }
 
-    /// When an exhausted quota opens again, for whoever has a clock.
+    /// Returns when an exhausted quota resets. The caller has the clock.
     pub fn resets_at(&self) -> Option<Timestamp> {
         self.resets_at
     }
 
-    /// The turn that this line's content belongs to, if it is ours.
+    /// Returns our turn, unless the CLI is running a foreign one.
     fn ours(&mut self) -> Option<&mut Turn> {
         match self.running {
             Running::Foreign => None,
@@ -311,7 +316,7 @@ fn notice(level: Level, code: &str, text: impl Into<Arc<str>>, out: &mut Vec<Emi
     event(EventKind::Notice(Notice::new(level, code, text)), out);
 }
 
-/// Keeps valid JSON as it is.
+/// Emits a line as `Native`, with its JSON unchanged.
 fn native(name: &str, json: &str, out: &mut Vec<Emitted>) {
     match serde_json::from_str::<&RawValue>(json) {
         Ok(raw) => native_raw(name, raw, out),
@@ -324,7 +329,7 @@ fn native_raw(name: &str, raw: &RawValue, out: &mut Vec<Emitted>) {
     event(EventKind::Native { name, raw }, out);
 }
 
-/// What is not even JSON is kept as text.
+/// Emits a line that is not JSON as `Native`, as text.
 fn garbage(line: &[u8], out: &mut Vec<Emitted>) {
     if line.iter().all(u8::is_ascii_whitespace) {
         return;

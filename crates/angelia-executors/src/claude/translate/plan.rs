@@ -1,5 +1,5 @@
-//! To-do lists. One tool writes the whole list at once; its successors add and change single
-//! items, so the list is kept here, across turns like the CLI keeps it.
+//! To-do lists. `TodoWrite` writes the whole list at once; its successors `TaskCreate` and
+//! `TaskUpdate` change single items, so the list is kept here, across turns as in the CLI.
 
 use angelia_core::model::{PlanItem, PlanStatus};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ pub(super) struct Todo {
 
 #[derive(Debug)]
 struct Item {
-    /// The CLI numbers upward; the result of the call that made it says for sure.
+    /// Guessed by counting upward as the CLI does, until the result of the call gives the real id.
     id: Box<str>,
     call: Box<str>,
     plan: PlanItem,
@@ -54,7 +54,7 @@ struct CreatedTask<'a> {
 }
 
 impl Todo {
-    /// The list after this call, if it is one that changes the list.
+    /// Applies a tool call. Returns the new list if the tool changes it.
     pub(super) fn call(
         &mut self,
         tool: &str,
@@ -98,7 +98,7 @@ impl Todo {
         Some(self.items.iter().map(|item| item.plan.clone()).collect())
     }
 
-    /// The result of a call may name the item it made.
+    /// Takes the id of a created item from the result of its call.
     pub(super) fn result(&mut self, call: &str, detail: Option<&RawValue>) {
         let Some(item) = self.items.iter_mut().find(|item| *item.call == *call) else {
             return;

@@ -1,7 +1,7 @@
-//! The end of a turn.
+//! `result` lines and the end of a turn.
 //!
-//! Success is decided by `is_error`, never by `subtype`: the failures of the API and of the login
-//! arrive as `success`.
+//! Success is decided by `is_error`, never by `subtype`: failures of the API and of the login have
+//! the subtype `success`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::claude::{
 /// `origin.kind` of turns the CLI runs because a background task has ended.
 const TASK_NOTIFICATION: &str = "task-notification";
 
-/// How a result without text starts that is meant for the CLI's own developers.
+/// The start of an error text that is meant for the CLI's own developers.
 const DIAGNOSTIC: &str = "[ede_diagnostic]";
 
 impl Translator {
@@ -31,6 +31,7 @@ impl Translator {
             return None;
         };
         let spent = self.ledger.advance(&result);
+        // Every result ends the CLI's turn, whether it is ours or not.
         let running = std::mem::replace(&mut self.running, Running::Nothing);
         let uuids = result.uuids();
         let bound =
@@ -59,7 +60,7 @@ impl Translator {
         Some(Signal::Ended(self.finish(ended, out)))
     }
 
-    /// The result of another message. If we took that turn for ours, it was not.
+    /// Handles the result of another message. If we took its blocks for ours, withdraws them.
     fn not_ours(&mut self, line: &str, out: &mut Vec<Emitted>) {
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.confirmed && !turn.has_answer())
         {
@@ -69,7 +70,7 @@ impl Translator {
         native("result", line, out);
     }
 
-    /// The answer is there, but the turn is not over.
+    /// Stores the answer, because the turn is not over yet.
     fn go_on(&mut self, ended: Ended, out: &mut Vec<Emitted>) {
         let running = self.tasks.running().count();
         let Some(turn) = self.turn.as_mut() else {
@@ -88,7 +89,7 @@ impl Translator {
         notice(Level::Info, "background", text, out);
     }
 
-    /// The answer waited for something that has gone without a turn of the CLI's.
+    /// Ends the turn if the background work it waited for is gone without a follow-up turn.
     pub(super) fn nothing_left(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
         let waiting = self.in_background() && self.running == Running::Nothing;
         (waiting && !self.tasks.unfinished()).then(|| Signal::Ended(self.give_stored(out)))
@@ -97,13 +98,13 @@ impl Translator {
     pub(super) fn give_stored(&mut self, out: &mut Vec<Emitted>) -> Ended {
         let ended = self.turn.as_mut().and_then(|turn| turn.answer.take());
         let ended = ended.unwrap_or_else(|| {
-            let text = "the agent's turn was ended before there was an answer";
+            let text = "the agent's turn ended before there was an answer";
             Ended::failed(Failure::new(FailureKind::Agent, text))
         });
         self.finish(ended, out)
     }
 
-    /// The output ended within a turn.
+    /// Ends a turn during which the output ended.
     pub(super) fn broken_off(&mut self, out: &mut Vec<Emitted>) -> Option<Ended> {
         let turn = self.turn.as_ref()?;
         if turn.has_answer() {
@@ -116,7 +117,7 @@ impl Translator {
         Some(self.finish(ended, out))
     }
 
-    /// Closes what is open, says what was spent, and forgets the turn.
+    /// Closes open blocks and tool calls, emits the usage, and drops the turn.
     pub(super) fn finish(&mut self, ended: Ended, out: &mut Vec<Emitted>) -> Ended {
         self.stream.keep(out);
         let Some(mut turn) = self.turn.take() else {
@@ -132,7 +133,7 @@ impl Translator {
         ended
     }
 
-    /// The answer to our question for the totals, within a turn or before one.
+    /// Applies a response to our usage request, during a turn or before one.
     pub fn totals(&mut self, answer: &str, out: &mut Vec<Emitted>) {
         let Some(spent) = self.ledger.look(answer) else {
             return;
@@ -149,12 +150,13 @@ impl Translator {
         event(EventKind::Usage(usage), out);
     }
 
-    /// What a result says was spent may be of earlier processes too.
+    /// Reports whether the totals have a baseline. Without one they may include earlier processes.
     pub fn knows_totals(&self) -> bool {
         self.ledger.is_grounded()
     }
 
-    /// The same whether the model was asked for or is the program's own choice.
+    /// Returns the hash of the prompt prefix. It uses the actual model, so it is the same whether
+    /// the model was configured or chosen by the program.
     fn prefix_sha256(&self) -> Option<Arc<str>> {
         let launch = self.context.prefix_sha256.as_ref()?;
         let mut hash = Sha256::new();
@@ -191,7 +193,7 @@ impl Translator {
         }
     }
 
-    /// We interrupted it ourselves, because no further attempt can succeed.
+    /// Returns the failure of a turn that we interrupted because its API key is refused.
     fn key_refused(&self) -> Ended {
         let evidence = Evidence {
             error: Some("authentication_failed"),
@@ -236,7 +238,7 @@ impl Translator {
     }
 }
 
-/// Is this the result of our message, or of what it left running?
+/// Reports whether this is the result of our message or of its background work.
 fn is_bound(turn: &Turn, result: &ResultLine<'_>, uuids: &Uuids<'_>, running: Running) -> bool {
     if !uuids.is_empty() {
         return turn.is_named_in(uuids);
@@ -249,13 +251,13 @@ fn is_bound(turn: &Turn, result: &ResultLine<'_>, uuids: &Uuids<'_>, running: Ru
 }
 
 fn text(result: &ResultLine<'_>) -> Option<Arc<str>> {
-    // Where a schema was asked for, its JSON is the answer.
+    // If an output schema was requested, the structured output is the answer.
     let structured = result.structured_output.map(|raw| raw.get().trim());
     let text = structured.filter(|raw| *raw != "null").or(result.result.as_str());
     text.filter(|text| !text.is_empty()).map(Into::into)
 }
 
-/// The answer is there; a follow-up may replace its text, or end the waiting.
+/// Merges the result of a follow-up turn into the answer: it may replace the text or the status.
 fn follow_up(mut answer: Ended, follow_up: Ended, out: &mut Vec<Emitted>) -> Ended {
     match follow_up.status {
         Status::Completed => answer.text = follow_up.text.or(answer.text),

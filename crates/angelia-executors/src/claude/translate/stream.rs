@@ -1,7 +1,7 @@
-//! Text as it is written: deltas, and the blocks of the message they belong to.
+//! Streamed text: deltas, and the blocks of the message they belong to.
 //!
-//! Deltas are provisional. The `assistant` line settles a block; a message that is replaced,
-//! abandoned or superseded by a non-streaming retry takes its unsettled blocks back.
+//! Deltas are provisional. The `assistant` line settles a block. When a message is replaced,
+//! abandoned or superseded by a non-streaming retry, its unsettled blocks are withdrawn.
 
 use angelia_core::{
     model::{BlockId, EventKind, TextChannel, ToolId, Usage},
@@ -23,17 +23,17 @@ use crate::claude::{
 pub(super) struct Stream {
     message: Option<Box<str>>,
     slots: Vec<Slot>,
-    /// More of the message is to come.
+    /// The message is not complete yet.
     is_open: bool,
     usage: MessageUsage,
-    /// Of the messages of this turn that are complete.
+    /// The usage of the complete messages of this turn.
     spent: Usage,
     pub(super) filling: Filling,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// The API's number of the block within its message; unknown without a stream.
+    /// The API's index of the block within its message; unknown without a stream.
     index: Option<u32>,
     content: Slotted,
 }
@@ -42,9 +42,9 @@ struct Slot {
 enum Slotted {
     Text {
         channel: TextChannel,
-        /// Ours, once something was shown.
+        /// Our id of the block, once text was emitted.
         block: Option<BlockId>,
-        /// What the deltas add up to.
+        /// The concatenated deltas.
         text: String,
         settled: bool,
     },
@@ -52,7 +52,8 @@ enum Slotted {
 }
 
 impl Stream {
-    /// Another message begins: what the last one left unsettled was never finished.
+    /// Begins another message and withdraws the unsettled blocks of the previous one, which was
+    /// never finished.
     fn start(&mut self, message: Option<&str>, turn: &mut Turn, out: &mut Vec<Emitted>) {
         for slot in self.slots.drain(..) {
             if let Slotted::Text { block: Some(block), settled: false, .. } = slot.content {
@@ -63,7 +64,7 @@ impl Stream {
         self.is_open = false;
     }
 
-    /// The model has been asked, and this is the beginning of its answer.
+    /// Records the model and the input usage of a message that begins.
     fn see_message(&mut self, message: &Message<'_>) {
         self.filling.asked(message.model.as_str());
         if let Some(usage) = &message.usage.0 {
@@ -72,7 +73,8 @@ impl Stream {
         }
     }
 
-    /// A message from an `assistant` line. One that was streamed has told its numbers better.
+    /// Records the usage of a message from an `assistant` line, unless the message was streamed:
+    /// the stream has better numbers.
     pub(super) fn see_whole(&mut self, message: &Message<'_>) {
         let id = message.id.as_str();
         if id.is_some() && self.message.as_deref() != id {
@@ -85,7 +87,7 @@ impl Stream {
         }
     }
 
-    /// The message is complete.
+    /// Ends the message and adds its usage.
     fn stop(&mut self) {
         self.is_open = false;
         let usage = std::mem::take(&mut self.usage).usage();
@@ -105,7 +107,7 @@ impl Stream {
         turn: &mut Turn,
         out: &mut Vec<Emitted>,
     ) {
-        // A settled block takes no more text: what comes behind it under its number is another one.
+        // A settled block takes no more text: a later delta with the same index starts a new block.
         let takes = |slot: &Slot| {
             slot.index == Some(index)
                 && !matches!(slot.content, Slotted::Text { settled: true, .. })
@@ -124,7 +126,7 @@ impl Stream {
         event(kind, out);
     }
 
-    /// The whole text of a block of `message`, from the `assistant` line.
+    /// Settles a block of `message` with its whole text from the `assistant` line.
     pub(super) fn settle(
         &mut self,
         message: Option<&str>,
@@ -138,6 +140,7 @@ impl Stream {
             matches!(&slot.content, Slotted::Text { channel: its, settled: false, .. }
                 if *its == channel)
         };
+        // `assistant` lines come in the order of the blocks, so settle the first open one.
         let slot = match self.slots.iter().position(unsettled) {
             Some(at) => &mut self.slots[at],
             None => self.push_text(None, channel),
@@ -157,7 +160,7 @@ impl Stream {
         }
     }
 
-    /// A tool call of `message`, from the `assistant` line.
+    /// Records a tool call of `message` from the `assistant` line.
     pub(super) fn tool(
         &mut self,
         message: Option<&str>,
@@ -181,8 +184,8 @@ impl Stream {
 
     fn abandon(&mut self, from: u32, turn: &mut Turn, out: &mut Vec<Emitted>) {
         self.slots.retain(|slot| {
-            // Without a number it came from a line that the stream does not know of; from 0 on
-            // means the whole message.
+            // A slot without an index came from an `assistant` line alone, so it is kept, unless
+            // the whole message (index 0) is abandoned.
             if from > 0 && slot.index.is_none_or(|index| index < from) {
                 return true;
             }
@@ -200,7 +203,7 @@ impl Stream {
         });
     }
 
-    /// The turn breaks off: what was shown stays, and becomes whole blocks.
+    /// Emits unsettled text as whole blocks, because the turn breaks off and shown text is kept.
     pub(super) fn keep(&mut self, out: &mut Vec<Emitted>) {
         for slot in self.slots.drain(..) {
             if let Slotted::Text { channel, block: Some(block), text, settled: false } =
@@ -215,12 +218,12 @@ impl Stream {
 }
 
 impl Translator {
-    /// The model is in the middle of a message.
+    /// Reports whether the model is in the middle of a message.
     pub fn is_writing(&self) -> bool {
         self.stream.is_open
     }
 
-    /// What the turn has cost until now, as its messages say; the result knows better.
+    /// Emits the usage of the turn so far, from its messages. The result is more accurate.
     pub fn spent_so_far(&mut self, out: &mut Vec<Emitted>) {
         let spent = self.stream.spent.clone();
         if let Some(turn) = self.ours() {
@@ -237,7 +240,7 @@ impl Translator {
         if &*parsed.kind == "message_start" {
             self.see_uuids(line, out);
         }
-        // A sub-agent's stream, like a foreign one, is told by its `assistant` lines.
+        // Streams of sub-agents and of foreign turns are skipped; their `assistant` lines suffice.
         let ours = head.parent_tool_use_id.is_none() && self.ours().is_some();
         match (&*parsed.kind, &parsed.delta) {
             ("content_block_delta", Some(delta)) => {

@@ -1,4 +1,4 @@
-//! `system` and `rate_limit_event` lines: the start of a turn, and what people may want to know.
+//! `system` and `rate_limit_event` lines: the start of a turn, and notices for people.
 
 use std::fmt::Write as _;
 
@@ -68,7 +68,7 @@ impl Translator {
         let line: TaskLine<'_> = serde_json::from_str(line).ok()?;
         match subtype {
             "task_started" => self.tasks.started(&line),
-            // Its notification follows; only that tells whether a report is owed.
+            // A `task_notification` follows; only that shows whether a report is owed.
             "task_updated" => self.tasks.updated(&line),
             "task_notification" => {
                 self.tasks.notified(&line, self.turn.as_ref());
@@ -82,7 +82,7 @@ impl Translator {
         None
     }
 
-    /// The CLI begins a turn: ours, one of its own, or the report of a background task.
+    /// Handles the begin of a CLI turn: ours, one of its own, or the report of a background task.
     fn init(&mut self, parsed: &mut System<'_>, out: &mut Vec<Emitted>) {
         let session = parsed.session_id.as_str().map(NativeSessionId::new);
         self.native_session = session.or(self.native_session.take());
@@ -98,7 +98,7 @@ impl Translator {
                 Running::Ours
             }
             Some(_) if !uuids.is_empty() => Running::Foreign,
-            // Ours waits, and would be named.
+            // Our message is queued; a line about it would name its uuid.
             Some(turn) if turn.queued && !turn.confirmed => Running::Foreign,
             Some(_) => Running::Ours,
         };
@@ -107,7 +107,7 @@ impl Translator {
         }
     }
 
-    /// `Started`, once per turn.
+    /// Emits `Started`, once per turn.
     pub(super) fn start(&mut self, out: &mut Vec<Emitted>) {
         let Some(turn) = self.turn.as_mut() else {
             return;
@@ -178,8 +178,9 @@ impl Translator {
         (in_vain && !std::mem::replace(&mut turn.in_vain, true)).then_some(Signal::InVain)
     }
 
-    /// A login may be refreshed and a key fetched anew, which the first further attempt shows; a
-    /// key that is refused twice stays wrong, and the CLI would try it for three minutes.
+    /// Reports whether a retry cannot succeed. The first retry may work with a refreshed login or a
+    /// newly fetched key. A key that is refused twice stays wrong, and the CLI would retry it for
+    /// three minutes.
     fn is_in_vain(&self, parsed: &System<'_>) -> bool {
         parsed.error.as_str() == Some("authentication_failed")
             && self.lane.uses_api_key()
@@ -222,7 +223,7 @@ impl Translator {
     }
 }
 
-/// Lines that are a message to people and nothing else.
+/// Emits a notice for a line that is only a message to people.
 fn say(subtype: &str, parsed: &System<'_>, out: &mut Vec<Emitted>) {
     let said = parsed.content.as_str().or(parsed.message.as_str());
     let said = said.map(str::trim).filter(|text| !text.is_empty());
@@ -237,13 +238,13 @@ fn say(subtype: &str, parsed: &System<'_>, out: &mut Vec<Emitted>) {
             let tool = parsed.tool_name.as_str().unwrap_or("a tool");
             (Level::Warning, format!("{tool} was declined by the agent's own rules"))
         }
-        _ => (Level::Info, "a message without words".to_owned()),
+        _ => (Level::Info, "a message without text".to_owned()),
     };
     let level = match parsed.level.as_str() {
         Some("warning" | "error") => Level::Warning,
         _ => level,
     };
-    // What a refusal tells the model is long and not for people.
+    // The message of a refusal is long and meant for the model, not for people.
     let text = match said {
         Some(said) if subtype != "permission_denied" => said.to_owned(),
         _ => text,

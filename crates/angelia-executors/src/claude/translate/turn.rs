@@ -1,4 +1,4 @@
-//! What is known about the running turn.
+//! The state of the running turn.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,34 +17,34 @@ use crate::claude::protocol::incoming::Uuids;
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) uuid: Box<str>,
-    /// A line has shown that the CLI works on our message.
+    /// A line has shown that the CLI is working on our message.
     pub(super) confirmed: bool,
-    /// It was taken into a turn that already ran.
+    /// The CLI took our message into a turn that was already running.
     pub(super) folded: bool,
-    /// The CLI has told us that our message waits; then only its uuid makes lines ours.
+    /// The CLI has reported that our message waits; then only lines with its uuid are ours.
     pub(super) queued: bool,
     pub(super) started: bool,
-    /// Messages written into this turn.
+    /// The uuids of steering messages written into this turn.
     steers: Vec<Box<str>>,
-    /// Those of them that have not been taken up.
+    /// The uuids of steering messages that the CLI has not taken up yet.
     waiting: Vec<Box<str>>,
     next_block: BlockId,
-    /// Blocks that are shown and have not been withdrawn.
+    /// Blocks that were emitted and have not been withdrawn.
     shown: Vec<(BlockId, TextChannel)>,
     tools: Tools,
     activity: Activity,
     pub(super) usage: Usage,
     pub(super) error: Option<ApiError>,
-    /// The key is refused, and the CLI was told not to try it again.
+    /// The API key is refused, and the CLI was interrupted to stop its retries.
     pub(super) in_vain: bool,
     pub(super) refused: bool,
-    /// The latest time any line of this turn carried.
+    /// The latest timestamp of any line of this turn.
     pub(super) at: Option<Timestamp>,
-    /// How the turn will end once its background work is through.
+    /// How the turn will end once its background work is done.
     pub(super) answer: Option<Ended>,
 }
 
-/// What a message in the model's place says about a failure.
+/// A failure reported by a message that the CLI wrote in place of the model.
 #[derive(Debug)]
 pub(super) struct ApiError {
     pub(super) error: Box<str>,
@@ -97,8 +97,9 @@ impl Turn {
         self.steers.iter().any(|steer| **steer == *uuid)
     }
 
-    /// A message into this turn that comes too late for it gets a turn of its own, which is still
-    /// part of ours: then it waits while the answer is there already.
+    /// Updates the lifecycle state of a steering message. A message that comes too late for this
+    /// turn gets a CLI turn of its own, which still belongs to our turn: then the message stays
+    /// pending although the answer is already there.
     pub(super) fn see_steer(&mut self, uuid: &str, state: &str) {
         match state {
             "queued" => self.waiting.push(uuid.into()),
@@ -135,7 +136,7 @@ impl Turn {
         }
     }
 
-    /// What was shown turns out to be the answer to something else.
+    /// Withdraws all blocks and tools, because they belong to another message's turn.
     pub(super) fn withdraw_all(&mut self, out: &mut Vec<Emitted>) {
         for (block, channel) in std::mem::take(&mut self.shown) {
             emit_block(block, channel, "".into(), out);
@@ -143,7 +144,7 @@ impl Turn {
         self.close_tools("not part of this turn", out);
     }
 
-    /// `false`: it has been started already.
+    /// Records the start of a tool call. Returns `false` if the call is already known.
     pub(super) fn open_tool(&mut self, id: &ToolId) -> bool {
         let new = self.tools.known.insert(id.clone());
         if new {
@@ -152,7 +153,7 @@ impl Turn {
         new
     }
 
-    /// `false`: it has not been started, or ended before.
+    /// Records the end of a tool call. Returns `false` if the call was not open.
     pub(super) fn close_tool(&mut self, id: &ToolId) -> bool {
         self.tools.open.remove(id).is_some()
     }
@@ -186,7 +187,7 @@ impl Turn {
         }
     }
 
-    /// A retry or a compaction is over.
+    /// Resets the activity after a retry or a compaction.
     pub(super) fn back_to_work(&mut self, out: &mut Vec<Emitted>) {
         if matches!(self.activity, Activity::Retrying | Activity::Compacting) {
             let activity = match self.answer {

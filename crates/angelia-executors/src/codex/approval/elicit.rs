@@ -1,4 +1,4 @@
-//! What MCP servers ask by way of the server: forms, and the approval of their tools.
+//! Requests of MCP servers that Codex passes on: forms, and approvals of tool calls.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::codex::protocol::asked::{Const, ElicitParams, FormSchema, Property};
 #[derive(Debug)]
 pub(crate) struct Field {
     name: Box<str>,
-    /// The question that was made of it.
+    /// The text of the question that was made of the field.
     question: Arc<str>,
     kind: Kind,
     required: bool,
@@ -25,7 +25,7 @@ enum Kind {
     Several,
 }
 
-/// The fields of a form, and a question for each; both empty if there is nothing to fill in.
+/// Returns the fields of a form and a question for each. Both are empty if there is no field.
 pub(crate) fn form(message: &str, schema: Option<&FormSchema<'_>>) -> (Vec<Field>, Vec<Question>) {
     let properties = schema.and_then(|schema| schema.properties.0.as_ref());
     let required = schema.and_then(|schema| schema.required.0.as_ref());
@@ -38,7 +38,7 @@ pub(crate) fn form(message: &str, schema: Option<&FormSchema<'_>>) -> (Vec<Field
         let label =
             property.and_then(|property| property.description.as_str().or(property.title.as_str()));
         let label = label.unwrap_or(name);
-        // One field is what the message asks for; several need their own words.
+        // With one field the message is the question; with several, each needs its own label.
         let text: Arc<str> = match (count, message.trim()) {
             (1, message) if !message.is_empty() => message.into(),
             (_, "") => label.into(),
@@ -95,7 +95,7 @@ fn options(property: &Property<'_>) -> Vec<QuestionOption> {
     options
 }
 
-/// The form, filled in; `None`: something that it must have is missing.
+/// Returns the filled-in form, or `None` if a required answer is missing or there are no answers.
 pub(super) fn content(fields: &[Field], answers: &[Answer]) -> Option<Map<String, Value>> {
     let mut content = Map::new();
     for field in fields {
@@ -112,7 +112,7 @@ pub(super) fn content(fields: &[Field], answers: &[Answer]) -> Option<Map<String
 }
 
 impl Kind {
-    /// What is not of the kind stays text: the MCP server will say so.
+    /// Converts an answer. One that does not fit stays text, and the MCP server will reject it.
     fn value(self, answer: &str) -> Value {
         let text = answer.trim();
         match self {
@@ -131,8 +131,8 @@ impl Kind {
     }
 }
 
-/// Which of the calls of this server's tools that run is asked about. The request names it only in
-/// its words; its arguments settle it where they do not.
+/// Finds the running tool call that an approval is about. The request names the tool only in its
+/// message text; among several calls of that tool its arguments decide.
 pub(crate) fn tool_of<T: Copy>(
     params: &ElicitParams<'_>,
     running: &[(T, &str, &RawValue)],

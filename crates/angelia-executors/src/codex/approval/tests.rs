@@ -1,4 +1,4 @@
-//! Parts of the approvals that the recordings do not reach.
+//! Tests of approvals that the recorded fixtures do not cover.
 
 use serde_json::value::RawValue;
 

@@ -1,4 +1,5 @@
-//! What people read before they decide: never empty, and never less than what will happen.
+//! Builds the approval requests that people read: never empty, and never less than what will
+//! happen.
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 
@@ -19,10 +20,10 @@ use crate::{
     prose::{cut, first_line},
 };
 
-/// Input that we do not know how to show otherwise is shown up to here.
+/// How much of an unknown input is shown, in characters.
 const INPUT: usize = 2000;
 
-/// For whom the words are, and by whom they are asked.
+/// Builds approval requests, and knows who asks.
 #[derive(Debug)]
 pub(crate) struct Asker<'a> {
     pub(crate) cwd: &'a Path,
@@ -31,7 +32,7 @@ pub(crate) struct Asker<'a> {
     pub(crate) tool_id: Option<ToolId>,
 }
 
-/// Lines of a detail.
+/// The detail text of an approval, line by line.
 struct Lines(String);
 
 impl Lines {
@@ -70,7 +71,8 @@ impl Asker<'_> {
         }
     }
 
-    /// The directory is always there, and the rest as far as it is known.
+    /// Appends the lines that end every detail: always the directory, and the reason if it is
+    /// known.
     fn tail(&self, lines: &mut Lines, cwd: Option<&str>, reason: Option<&str>) {
         let cwd = cwd.filter(|cwd| !cwd.trim().is_empty());
         match cwd {
@@ -83,8 +85,8 @@ impl Asker<'_> {
         }
     }
 
-    /// A command, input for a running one, or an address on the network; `None`: it does not say
-    /// which. `known`: the command and the directory of its item.
+    /// Builds the approval of a command, of input for a running command, or of network access.
+    /// Returns `None` if the request does not say which. `known`: the item's command and directory.
     pub(crate) fn command(
         &self,
         params: &AskParams<'_>,
@@ -118,7 +120,7 @@ impl Asker<'_> {
             let input = raw.to_owned().into();
             let class = ToolClass::Execute;
             let mut request = self.request("write_stdin", class, title, lines, input);
-            // A yes for the session is for exactly this.
+            // An approval for the session covers exactly this request.
             request.subject = Some(raw.get().into());
             return Some(request);
         }
@@ -151,9 +153,9 @@ impl Asker<'_> {
         request
     }
 
-    /// The rules look at one path, a patch may have several: they get to see the one they are
-    /// strictest about. Where they would ask, it is all of them together, so that a yes for the
-    /// session means exactly these.
+    /// Chooses the path that the permission rules see, because they look at one path and a patch
+    /// may have several. It is the path about which they are strictest. Where they would ask, it is
+    /// all paths together, so that an approval for the session covers exactly these.
     fn subject(&self, request: &ApprovalRequest, paths: &[&str]) -> Option<Arc<str>> {
         let answer = |subject: Option<Arc<str>>| {
             let probe = ApprovalRequest { subject, ..request.clone() };
@@ -214,7 +216,8 @@ impl Asker<'_> {
         request
     }
 
-    /// Questions to a person; `None`: there is none in it. With it, their ids.
+    /// Builds a request with questions for a person, and returns it with the questions' ids.
+    /// Returns `None` if there are no questions.
     pub(crate) fn input(&self, raw: &RawValue) -> Option<(ApprovalRequest, Vec<AskedWords>)> {
         let parsed: InputParams<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
         let asked = parsed.questions.0.unwrap_or_default();
@@ -261,7 +264,7 @@ impl Asker<'_> {
         Some(request)
     }
 
-    /// A tool of somebody's MCP server, or an address that it wants opened.
+    /// Builds the approval of an MCP server's tool call, or of a URL that it wants opened.
     pub(crate) fn consent(
         &self,
         params: &ElicitParams<'_>,
@@ -284,20 +287,20 @@ impl Asker<'_> {
         self.tail(&mut lines, None, None);
         let (name, title) = match tool {
             Some(tool) => (tool::mcp_name(server, tool), format!("{server}: {tool}")),
-            // No tool has this name, so that no rule about one tool covers what we do not know.
+            // No tool has this name, so no rule about a single tool covers an unknown one.
             None => (tool::mcp_name(server, "?"), format!("{server}: {message}")),
         };
         let input = arguments.unwrap_or(raw).to_owned().into();
         let mut request = self.request(&name, ToolClass::Other, &title, lines, input);
         if tool.is_none() {
-            // A yes for the session is for exactly this.
+            // An approval for the session covers exactly this request.
             request.subject = Some(raw.get().into());
         }
         request
     }
 }
 
-/// The questions with their options, for those who only see text.
+/// Formats the questions with their options, for clients that only show text.
 fn spell(questions: &[Question]) -> String {
     let mut text = String::new();
     for question in questions {

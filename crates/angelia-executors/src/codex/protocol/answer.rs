@@ -1,4 +1,4 @@
-//! What the server's requests want to hear.
+//! Builds the results for the app-server's requests.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ pub(crate) const USER_INPUT: &str = "item/tool/requestUserInput";
 pub(crate) const ELICITATION: &str = "mcpServer/elicitation/request";
 pub(crate) const TOOL_CALL: &str = "item/tool/call";
 
-/// Of a command or a patch. The decisions that change the user's own rules for ever are not among
-/// them.
+/// Returns the decision on a command or a patch. Decisions that would change the user's own rules
+/// permanently are never used.
 pub(crate) fn decision(verdict: Verdict) -> Box<RawValue> {
     let decision = match verdict {
         Verdict::Once => "accept",
@@ -26,7 +26,7 @@ pub(crate) fn decision(verdict: Verdict) -> Box<RawValue> {
     raw(&json!({"decision": decision}))
 }
 
-/// Everything that was asked for, or nothing.
+/// Grants all the requested permissions, or none.
 pub(crate) fn permissions(wanted: &RawValue, verdict: Verdict) -> Box<RawValue> {
     let granted: Value = match verdict {
         Verdict::Once | Verdict::Session => {
@@ -41,7 +41,7 @@ pub(crate) fn permissions(wanted: &RawValue, verdict: Verdict) -> Box<RawValue> 
     raw(&json!({"permissions": granted, "scope": scope}))
 }
 
-/// By the ids of the questions.
+/// Returns the answers to a user-input request, by the ids of its questions.
 pub(crate) fn user_input(answers: &BTreeMap<&str, &str>) -> Box<RawValue> {
     let answers: Map<String, Value> = answers
         .iter()
@@ -50,7 +50,7 @@ pub(crate) fn user_input(answers: &BTreeMap<&str, &str>) -> Box<RawValue> {
     raw(&json!({"answers": answers}))
 }
 
-/// An elicitation is accepted.
+/// Accepts an elicitation.
 pub(crate) fn accept(content: &Map<String, Value>, for_session: bool) -> Box<RawValue> {
     let mut answer = json!({"action": "accept", "content": content});
     if for_session {
@@ -59,7 +59,7 @@ pub(crate) fn accept(content: &Map<String, Value>, for_session: bool) -> Box<Raw
     raw(&answer)
 }
 
-/// An elicitation is not accepted.
+/// Declines or cancels an elicitation.
 pub(crate) fn not_accept(verdict: Verdict) -> Box<RawValue> {
     let action = match verdict {
         Verdict::Stop => "cancel",
@@ -68,7 +68,7 @@ pub(crate) fn not_accept(verdict: Verdict) -> Box<RawValue> {
     raw(&json!({"action": action, "content": null}))
 }
 
-/// A caller's tool has answered.
+/// Returns the result of a caller's tool.
 pub(crate) fn tool_result(ok: bool, content: &[Content]) -> Box<RawValue> {
     let items: Vec<Value> = content
         .iter()
@@ -82,7 +82,7 @@ pub(crate) fn tool_result(ok: bool, content: &[Content]) -> Box<RawValue> {
     raw(&json!({"contentItems": items, "success": ok}))
 }
 
-/// No, in the words of the request; `None`: it is none that could be refused this way.
+/// Returns the result that declines a request. Returns `None` if the method is unknown.
 pub(crate) fn declined(method: &str) -> Option<Box<RawValue>> {
     Some(match method {
         COMMAND | PATCH => decision(Verdict::Deny),

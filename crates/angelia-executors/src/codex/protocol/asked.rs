@@ -1,4 +1,4 @@
-//! Parameters of the server's requests.
+//! Parameters of the app-server's requests.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::lenient::{Soft, Text};
 
-/// Of every request that belongs to an item, and what approvals of commands and patches carry.
+/// Parameters of every request that belongs to an item, and of approvals of commands and patches.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AskParams<'a> {
@@ -28,10 +28,10 @@ pub(crate) struct AskParams<'a> {
     pub(crate) cwd: Soft<Text<'a>>,
     #[serde(borrow, default)]
     pub(crate) network_approval_context: Soft<Network<'a>>,
-    /// What the command gets besides running.
+    /// Permissions that the command gets in addition to running.
     #[serde(borrow, default)]
     pub(crate) additional_permissions: Option<&'a RawValue>,
-    /// Writing below it for the rest of the session is wanted.
+    /// A folder below which Codex wants to write for the rest of the session.
     #[serde(borrow, default)]
     pub(crate) grant_root: Soft<Text<'a>>,
     #[serde(borrow, default)]
@@ -46,7 +46,7 @@ pub(crate) struct Network<'a> {
     pub(crate) protocol: Soft<Text<'a>>,
 }
 
-/// What `item/permissions/requestApproval` wants.
+/// The permissions that `item/permissions/requestApproval` asks for.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Permissions<'a> {
@@ -108,7 +108,7 @@ pub(crate) struct InputOption<'a> {
     pub(crate) description: Soft<Text<'a>>,
 }
 
-/// `mcpServer/elicitation/request`: a form, an address to open, or the approval of a tool.
+/// `mcpServer/elicitation/request`: a form, a URL to open, or the approval of a tool call.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ElicitParams<'a> {
@@ -138,7 +138,7 @@ pub(crate) struct ElicitMeta<'a> {
 }
 
 impl ElicitMeta<'_> {
-    /// A call of a tool wants to be approved; not a form of the server's own.
+    /// Returns whether the request asks to approve a tool call, and is not the server's own form.
     pub(crate) fn is_tool_call(&self) -> bool {
         self.codex_approval_kind.as_str() == Some("mcp_tool_call")
     }

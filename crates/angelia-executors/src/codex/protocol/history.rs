@@ -1,6 +1,7 @@
-//! A history that happened elsewhere, as items of the model's API: what `thread/inject_items` takes.
+//! Converts a history from elsewhere into items of the model's API, as `thread/inject_items` takes
+//! them.
 //!
-//! Roles stay true. Thoughts are left out: only the model that had them could read them again.
+//! Roles are preserved. Reasoning is left out: only the model that produced it can read it again.
 
 use angelia_core::model::{Content, Message, Part, Role};
 use serde_json::{Value, json};
@@ -58,7 +59,7 @@ fn said(role: Role, content: &Content) -> Value {
         (Role::User, Content::Image { media_type, data }) => {
             json!({"type": "input_image", "image_url": data_url(media_type, data)})
         }
-        // The API knows no pictures of the model's own here.
+        // The API has no image type for assistant messages.
         (Role::Assistant, Content::Image { media_type, .. }) => {
             json!({"type": "output_text", "text": format!("[{media_type}]")})
         }

@@ -1,5 +1,5 @@
-//! Items of a thread. One struct for all types: a field is there or it is not, and of a type we
-//! never heard of the common ones still are.
+//! Items of a thread. One struct serves all item types: absent fields are empty, and the common
+//! fields can be read from an unknown type too.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -28,19 +28,19 @@ pub(crate) struct Item<'a> {
     #[serde(borrow, default)]
     pub(crate) status: Soft<Text<'a>>,
 
-    // Words.
+    // Text.
     #[serde(borrow, default)]
     pub(crate) text: Soft<Text<'a>>,
     #[serde(borrow, default)]
     pub(crate) phase: Soft<Text<'a>>,
-    /// `async`: a question that does not wait.
+    /// `async`: a question that does not wait for its answer.
     #[serde(borrow, default)]
     pub(crate) delivery: Soft<Text<'a>>,
     #[serde(borrow, default)]
     pub(crate) review: Soft<Text<'a>>,
     #[serde(borrow, default)]
     pub(crate) summary: Soft<Vec<Text<'a>>>,
-    /// Of reasoning, texts; of a user's message, parts.
+    /// A list of texts for reasoning, a list of parts for a user's message.
     #[serde(borrow, default)]
     pub(crate) content: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -106,7 +106,7 @@ impl<'a> Item<'a> {
         self.kind.as_str().unwrap_or("unknown")
     }
 
-    /// Texts of a list of texts, or of a list of parts that have one.
+    /// Returns the texts of a list of texts, or of a list of parts with a text.
     pub(crate) fn texts(&self) -> Vec<Text<'a>> {
         let Some(raw) = self.content.map(RawValue::get) else {
             return Vec::new();
@@ -155,7 +155,7 @@ pub(crate) struct SearchAction<'a> {
     pub(crate) pattern: Soft<Text<'a>>,
 }
 
-/// One file of a patch. For an `add`, `diff` is the file itself.
+/// One file of a patch. For an `add`, `diff` is the file's content.
 #[derive(Deserialize)]
 pub(crate) struct Change<'a> {
     #[serde(borrow, default)]

@@ -1,7 +1,7 @@
 //! One line of the app-server's output.
 //!
-//! There is no `jsonrpc` field. Requests of the server and responses to us both carry an `id`, each
-//! counted by its own side from 0; what has a `method` is not a response.
+//! There is no `jsonrpc` field. Requests of the app-server and responses to us both carry an `id`,
+//! which each side counts on its own, from 0. A line with a `method` is not a response.
 
 use std::{borrow::Cow, fmt};
 
@@ -12,19 +12,20 @@ use serde_json::value::RawValue;
 
 use crate::lenient::{Soft, Text};
 
-/// The server's name for one of its requests: a number or a string.
+/// The app-server's id of one of its requests: a number or a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct RequestId(Id<'static>);
 
 impl RequestId {
-    /// `None`: neither a number nor a string, so nothing can be answered.
+    /// Returns `None` if the id is neither a number nor a string; such a request cannot be
+    /// answered.
     pub fn of(raw: &RawValue) -> Option<Self> {
         let id: Id<'_> = serde_json::from_str(raw.get()).ok()?;
         Some(Self(id.into_owned()))
     }
 }
 
-/// As JSON, so that `1` and `"1"` stay apart.
+/// Writes the id as JSON, so that `1` and `"1"` stay distinct.
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -34,7 +35,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// An error of JSON-RPC, in either direction.
+/// A JSON-RPC error, in either direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct RpcError {
@@ -51,7 +52,7 @@ impl From<ErrorObject<'_>> for RpcError {
 /// One line, borrowed.
 #[derive(Debug)]
 pub enum Message<'a> {
-    /// To a request of ours; our ids are numbers.
+    /// A response to one of our requests; our ids are numbers.
     Response {
         id: u64,
         result: Result<&'a RawValue, RpcError>,
@@ -65,12 +66,12 @@ pub enum Message<'a> {
         method: Cow<'a, str>,
         params: &'a RawValue,
     },
-    /// JSON that is none of these; nothing waits for it.
+    /// JSON that is none of these; nobody waits for it.
     Unknown(&'a RawValue),
 }
 
 impl<'a> Message<'a> {
-    /// `None`: not JSON.
+    /// Returns `None` if the line is not JSON.
     pub fn parse(line: &'a str) -> Option<Self> {
         let unknown = || serde_json::from_str(line).ok().map(Self::Unknown);
         let incoming = match decode(line.as_bytes()) {
@@ -105,10 +106,10 @@ fn ours(id: &Id<'_>) -> Option<u64> {
     }
 }
 
-/// Whose a message is.
+/// The thread that a message belongs to.
 #[derive(Debug, Default)]
 pub struct Route<'a> {
-    /// `None`: it is for everybody.
+    /// `None` if the message is for all threads.
     pub thread: Option<Cow<'a, str>>,
     /// The thread that started this one as its sub-agent.
     pub parent: Option<Cow<'a, str>>,
@@ -121,7 +122,7 @@ impl<'a> Route<'a> {
         struct Params<'a> {
             #[serde(borrow, default)]
             thread_id: Soft<Text<'a>>,
-            /// In requests of an older kind.
+            /// The spelling of older requests.
             #[serde(borrow, default)]
             conversation_id: Soft<Text<'a>>,
             #[serde(borrow, default)]

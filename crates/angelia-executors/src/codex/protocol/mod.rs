@@ -1,12 +1,12 @@
-//! The app-server's spellings, in both directions, and nowhere else.
+//! The JSON of the app-server protocol, in both directions. No other module spells it.
 //!
-//! - [`message`]: one line of its output: a response, a request or a notification, and whose it is.
-//! - [`outgoing`]: every request, notification and answer we ever write.
-//! - [`opened`]: its responses, as far as we read them.
-//! - `item`, `notification`, `asked`: what the translation looks into.
-//! - `answer`: the results its requests want.
-//! - [`history`]: a carried history in the shape the model's API has.
-//! - [`used`]: what of all this must be in the schema of a version we can drive.
+//! - [`message`]: one line of its output: a response, a request or a notification, and its thread.
+//! - [`outgoing`]: every request, notification and response that Angelia writes.
+//! - [`response`]: the parts of its responses that are read.
+//! - `item`, `notification`, `server_request`: the parameters that the translation reads.
+//! - `request_result`: the results for the app-server's requests.
+//! - [`history`]: a conversation history as items of the model's API.
+//! - [`schema_check`]: the names that the schema of a supported version must contain.
 
 pub(crate) mod answer;
 pub(crate) mod asked;

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::lenient::{Soft, Text};
 
-/// Where every notification belongs, and the few fields that many of them share.
+/// The thread, turn and item of a notification, and the few fields that many of them share.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Common<'a> {
@@ -54,7 +54,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) status: Soft<Text<'a>>,
     #[serde(borrow, default)]
     pub(crate) error: Soft<TurnError<'a>>,
-    /// At the end: the last message, if anything.
+    /// At the end of a turn: its last message, if any.
     #[serde(borrow, default)]
     pub(crate) items: Soft<Vec<&'a RawValue>>,
     /// Seconds since 1970.
@@ -86,7 +86,7 @@ pub(crate) struct TurnError<'a> {
     pub(crate) additional_details: Soft<Text<'a>>,
 }
 
-/// `codexErrorInfo` is a word, or an object of one key whose value may hold an HTTP status.
+/// `codexErrorInfo`: a string, or an object with one key whose value may hold an HTTP status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorInfo {
     pub(crate) name: Option<Box<str>>,
@@ -133,28 +133,29 @@ pub(crate) struct UsageParams<'a> {
 
 #[derive(Deserialize)]
 pub(crate) struct TokenUsage {
-    /// Of the thread since it began.
+    /// The sum for the thread since it began.
     #[serde(default)]
     pub(crate) total: Soft<Tokens>,
-    /// Of the latest answer of the model.
+    /// The tokens of the model's latest response.
     #[serde(default)]
     pub(crate) last: Soft<Tokens>,
-    /// What the model's context holds.
+    /// The capacity of the model's context.
     #[serde(rename = "modelContextWindow", default)]
     pub(crate) window: Soft<u64>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct Tokens {
-    /// Of `last` also where the others are zero: then the server has estimated it.
+    /// In `last` it may be set while the other counts are zero: the app-server has then estimated
+    /// it.
     #[serde(rename = "totalTokens", default)]
     pub(crate) total: Soft<u64>,
     #[serde(rename = "inputTokens", default)]
     pub(crate) input: Soft<u64>,
-    /// A part of the input.
+    /// A part of `input`.
     #[serde(rename = "cachedInputTokens", default)]
     pub(crate) cached: Soft<u64>,
-    /// A part of the input.
+    /// A part of `input`.
     #[serde(rename = "cacheWriteInputTokens", default)]
     pub(crate) cache_write: Soft<u64>,
     #[serde(rename = "outputTokens", default)]

@@ -1,4 +1,4 @@
-//! The app-server's responses, as far as we read them.
+//! The parts of the app-server's responses that are read.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use serde_json::value::RawValue;
 
 use crate::lenient::{Soft, Text};
 
-/// How the server names a broken config.toml, after which it goes on with defaults: another
-/// provider, another account.
+/// The beginning of the warning about a broken `config.toml`. The app-server then continues with
+/// default settings: another provider, another account.
 const DEFAULTS: &str = "Invalid configuration; using defaults";
 
-/// The provider the server has built in, for which `codex login` is.
+/// The built-in provider, to which `codex login` applies.
 pub const OPENAI: &str = "openai";
 
-/// Answer to `thread/start`, `thread/resume` and `thread/fork`.
+/// The response to `thread/start`, `thread/resume` and `thread/fork`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     pub thread: Arc<str>,
     pub model: Option<Arc<str>>,
     pub provider: Option<Arc<str>>,
-    /// The profile of permissions that is in force.
+    /// The permission profile in force.
     pub permissions: Option<Arc<str>>,
-    /// Files of this machine whose words are put before the conversation.
+    /// Files of this machine whose content precedes the conversation.
     pub instructions: Vec<Arc<str>>,
 }
 
 impl Opened {
-    /// Several shapes of the id are known; `None`: none of them is there.
+    /// The id has several known spellings. Returns `None` if none of them is there.
     pub fn of(result: &RawValue) -> Option<Self> {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -95,7 +95,7 @@ impl Opened {
     }
 }
 
-/// Answer to `turn/start` and `turn/steer`: the turn that runs now.
+/// Returns the running turn from the response to `turn/start` or `turn/steer`.
 pub fn turn_id(result: &RawValue) -> Option<Arc<str>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -115,7 +115,7 @@ pub fn turn_id(result: &RawValue) -> Option<Arc<str>> {
     id.or(body.turn_id.as_str()).map(Into::into)
 }
 
-/// Answer to `account/read`. An error in its place means that nothing is known.
+/// Reads the response to `account/read`. An error response means that the login is unknown.
 pub fn login(result: &RawValue) -> Login {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -151,7 +151,7 @@ fn lane(kind: &str) -> Arc<str> {
     .into()
 }
 
-/// The version behind the slash of `initialize`'s `userAgent`.
+/// Returns the version after the slash of `initialize`'s `userAgent`.
 pub fn version(result: &RawValue) -> Option<Arc<str>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -164,7 +164,7 @@ pub fn version(result: &RawValue) -> Option<Arc<str>> {
     rest.split_whitespace().next().map(Into::into)
 }
 
-/// What `configWarning` says.
+/// The parameters of `configWarning`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigWarning {
     pub summary: String,
@@ -191,7 +191,7 @@ impl ConfigWarning {
         })
     }
 
-    /// The server goes on, but not with what its user has configured.
+    /// Returns whether the app-server continues without the user's configuration.
     pub fn is_fatal(&self) -> bool {
         self.summary.starts_with(DEFAULTS)
     }

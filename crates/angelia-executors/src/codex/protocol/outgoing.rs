@@ -1,8 +1,8 @@
-//! Every line we write to the app-server.
+//! Builds every line that Angelia writes to the app-server.
 //!
-//! Each comes out of the serialiser, is one line, and ends with its newline. A request is a struct
-//! with its parameters; [`Call::METHOD`] is its name. What is `None` or empty is left out, which is
-//! the server's "as it was" or "as configured".
+//! Each line is serialised JSON and ends with a newline. A request is a struct with its parameters;
+//! [`Call::METHOD`] is its name. Parameters that are `None` or empty are left out, which means
+//! "unchanged" or "as configured" to the app-server.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -13,7 +13,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::message::{RequestId, RpcError};
 
-/// A request of ours.
+/// A request that Angelia sends.
 pub trait Call: Serialize {
     const METHOD: &'static str;
 }
@@ -24,7 +24,7 @@ macro_rules! calls {
             const METHOD: &'static str = $method;
         })*
 
-        /// The names of all of them.
+        /// The methods of all calls in this module.
         pub const METHODS: &[&str] = &[$($method),*];
     };
 }
@@ -48,7 +48,7 @@ calls! {
     "mcpServerStatus/list" => McpServerStatus<'a>,
 }
 
-/// The first request. Profiles of permissions need `experimental_api`.
+/// The first request. Permission profiles need `experimental_api`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Initialize<'a> {
@@ -67,12 +67,12 @@ pub struct ClientInfo<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct Capabilities<'a> {
     pub experimental_api: bool,
-    /// Exact names of notifications that nobody wants.
+    /// Exact names of notifications that the app-server must not send.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub opt_out_notification_methods: &'a [&'a str],
 }
 
-/// What a thread runs with. Sent again with a resume, because not all of it survives.
+/// The settings of a thread. They are sent again with a resume, because Codex forgets some of them.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSettings<'a> {
@@ -82,18 +82,19 @@ pub struct ThreadSettings<'a> {
     pub model: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_provider: Option<&'a str>,
-    /// A profile's name, `:read-only`, `:workspace`; `sandbox` would be lost by a resume.
+    /// The name of a permission profile: `:read-only`, `:workspace`. (`sandbox` would be lost by a
+    /// resume.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_policy: Option<ApprovalPolicy>,
-    /// Keys of config.toml, dotted or nested.
+    /// Keys of `config.toml`, dotted or nested.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, Value>,
-    /// Instead of its own prompt.
+    /// Replaces Codex's own prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_instructions: Option<&'a str>,
-    /// Behind its own prompt.
+    /// Follows Codex's own prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,9 +104,9 @@ pub struct ThreadSettings<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalPolicy {
-    /// Asks for every command that is not known to be harmless.
+    /// Codex asks about every command that is not known to be harmless.
     Untrusted,
-    /// Asks when the model wants out of the sandbox.
+    /// Codex asks when the model wants to leave the sandbox.
     OnRequest,
     Never,
 }
@@ -121,7 +122,7 @@ pub struct ThreadStart<'a> {
     pub ephemeral: bool,
 }
 
-/// A tool that the caller runs; its calls come as `item/tool/call`.
+/// A tool that the caller runs; its calls arrive as `item/tool/call`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamicTool<'a> {
@@ -146,7 +147,7 @@ impl<'a> From<&'a CallerTool> for DynamicTool<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadResume<'a> {
     pub thread_id: &'a str,
-    /// The history with it is deprecated and may be long.
+    /// Leaves the history out of the response: it is deprecated and may be long.
     pub exclude_turns: bool,
     #[serde(flatten)]
     pub settings: ThreadSettings<'a>,
@@ -161,7 +162,7 @@ pub struct ThreadFork<'a> {
     pub settings: ThreadSettings<'a>,
 }
 
-/// Items of the model's API behind what the model has seen; see [`history`](super::history).
+/// Appends items of the model's API to the model's history; see [`history`](super::history).
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InjectItems<'a> {
@@ -181,16 +182,16 @@ macro_rules! of_thread {
 }
 
 of_thread! {
-    /// Nothing more about this thread is wanted; it may be unloaded.
+    /// Ends the subscription to a thread, so that it may be unloaded.
     Unsubscribe,
     Archive,
-    /// Its transcript too.
+    /// Deletes a thread with its transcript.
     Delete,
-    /// Ends the commands that go on behind a turn.
+    /// Ends the commands that run on after a turn.
     CleanTerminals,
 }
 
-/// Never while a turn is active: it would become words for that one.
+/// Starts a turn. Never sent while a turn is active: Codex would take it as steering of that turn.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnStart<'a> {
@@ -223,7 +224,7 @@ pub struct TurnInterrupt<'a> {
     pub turn_id: &'a str,
 }
 
-/// Looks at what is on this machine; asks nobody else unless told to.
+/// Reads the login from this machine; contacts no host unless `refresh_token` is set.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountRead {
@@ -241,7 +242,7 @@ pub struct PluginList<'a> {
     pub cwds: &'a [&'a Path],
 }
 
-/// Without a thread: the global ones.
+/// Without a thread: the global MCP servers.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerStatus<'a> {
@@ -249,7 +250,7 @@ pub struct McpServerStatus<'a> {
     pub thread_id: Option<&'a str>,
 }
 
-/// One piece of what a person says.
+/// One part of a user's message.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum UserInput<'a> {
@@ -273,7 +274,7 @@ pub(crate) fn data_url(media_type: &str, data: &[u8]) -> String {
     format!("data:{media_type};base64,{data}")
 }
 
-/// A request; the response carries `id` back.
+/// Builds a request; the response carries the same `id`.
 pub fn request<C: Call>(id: u64, call: &C) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a, C> {
@@ -284,12 +285,12 @@ pub fn request<C: Call>(id: u64, call: &C) -> Vec<u8> {
     line(&Line { method: C::METHOD, id, params: call })
 }
 
-/// The only notification of ours, behind the answer to `initialize`.
+/// Builds our only notification, which follows the response to `initialize`.
 pub fn initialized() -> Vec<u8> {
     line(&serde_json::json!({"method": "initialized"}))
 }
 
-/// Answers a request of the server.
+/// Builds the result for a request of the app-server.
 pub fn result(id: &RequestId, result: &RawValue) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a> {
@@ -299,7 +300,7 @@ pub fn result(id: &RequestId, result: &RawValue) -> Vec<u8> {
     line(&Line { id, result })
 }
 
-/// Refuses a request of the server; approvals then count as declined.
+/// Builds an error response to a request of the app-server, which declines an approval.
 pub fn error(id: &RequestId, error: &RpcError) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a> {
@@ -311,7 +312,7 @@ pub fn error(id: &RequestId, error: &RpcError) -> Vec<u8> {
 
 fn line<T: Serialize>(value: &T) -> Vec<u8> {
     let mut line = Vec::with_capacity(256);
-    // Our own types, with string keys: a path that is not Unicode is all that could fail here.
+    // Our own types with string keys: only a path that is not Unicode can fail here.
     if serde_json::to_writer(&mut line, value).is_err() {
         line.clear();
     }

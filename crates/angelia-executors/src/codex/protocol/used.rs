@@ -1,6 +1,6 @@
-//! What of the protocol we rely on, to be compared with the schema a version generates of itself
-//! (`codex app-server generate-json-schema`, with and without `--experimental`). A name that is gone
-//! there has changed its meaning here.
+//! Lists the names of the protocol that we rely on, to be compared with the schema that a version
+//! generates of itself (`codex app-server generate-json-schema`, with and without
+//! `--experimental`). A name that is missing there has changed its meaning here.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{answer, outgoing};
 
-/// Requests of ours that exist only with `experimentalApi`.
+/// Our requests that exist only with `experimentalApi`.
 const EXPERIMENTAL_CALLS: &[&str] = &["thread/backgroundTerminals/clean"];
 
 /// Notifications that the translation reads.
@@ -42,7 +42,7 @@ pub const NOTIFICATIONS: &[&str] = &[
     "warning",
 ];
 
-/// Requests of the server that are answered with more than an error.
+/// Requests of the app-server that get a result and not only an error.
 pub const REQUESTS: &[&str] = &[
     answer::COMMAND,
     answer::PATCH,
@@ -52,7 +52,7 @@ pub const REQUESTS: &[&str] = &[
     answer::TOOL_CALL,
 ];
 
-/// Fields by the definition that has them.
+/// Fields, by the schema definition that has them.
 const FIELDS: &[(&str, &[&str])] = &[
     ("InitializeParams", &["clientInfo", "capabilities"]),
     ("InitializeCapabilities", &["experimentalApi", "optOutNotificationMethods"]),
@@ -151,7 +151,7 @@ const EXPERIMENTAL_FIELDS: &[(&str, &[&str])] = &[
     ("CommandExecutionRequestApprovalParams", &["additionalPermissions"]),
 ];
 
-/// Fields of items, by their type.
+/// Fields of items, by item type.
 const ITEMS: &[(&str, &[&str])] = &[
     ("userMessage", &["id", "clientId", "content"]),
     ("agentMessage", &["id", "text", "phase", "delivery"]),
@@ -171,7 +171,7 @@ const ITEMS: &[(&str, &[&str])] = &[
     ("contextCompaction", &["id"]),
 ];
 
-/// Words that decide something.
+/// String values that decide something, by schema definition.
 const WORDS: &[(&str, &[&str])] = &[
     ("TurnStatus", &["completed", "interrupted", "failed"]),
     ("CommandExecutionStatus", &["completed", "failed", "declined"]),
@@ -211,8 +211,8 @@ const WORDS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What a schema lacks of all this: nothing, for a version we can drive. `bundle` is the file of all
-/// definitions, `requests` that of the server's requests.
+/// Returns the names that a schema lacks: none, for a version that we can drive. `bundle` is the
+/// file of all definitions, `requests` that of the app-server's requests.
 pub fn missing(bundle: &Value, requests: &Value, experimental: bool) -> Vec<String> {
     let mut missing = Vec::new();
     let mut want = |there: bool, what: String| {
@@ -269,7 +269,7 @@ fn methods(schema: &Value) -> BTreeSet<&str> {
     all.filter_map(|one| one["properties"]["method"]["enum"][0].as_str()).collect()
 }
 
-/// Every value and every key that a definition lists.
+/// Collects every enum value and every property name of a definition.
 fn collect_words(schema: &Value, into: &mut BTreeSet<String>) {
     match schema {
         Value::Object(map) => {

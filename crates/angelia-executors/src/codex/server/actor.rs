@@ -1,6 +1,6 @@
-//! The owner of the process: it reads whatever comes, writes whatever is to be written, and does
-//! neither at the expense of the other. It ends when it is told to, when the process ends, and when
-//! nobody has needed it for a while; then everybody who waits learns so, and nothing is left.
+//! The actor that owns an app-server process. It reads all output and writes all input, and neither
+//! blocks the other. It ends when it is told to, when the process exits, and when the process has
+//! been unused for a while. Then every waiting caller is notified, and no descendant is left.
 
 use std::{
     collections::HashMap,
@@ -31,16 +31,16 @@ use super::{
 };
 use crate::link::Link;
 
-/// How long a process without threads is kept for the next one.
+/// How long a process without threads is kept for the next thread.
 const LINGER: Duration = Duration::from_mins(5);
 
-/// How often it is looked whether somebody has gone without a word.
+/// How often to look for callers and listeners that were dropped without notice.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long output may stay open after the exit: somebody else may hold the pipe.
+/// How long stdout may stay open after the exit: another process may hold the pipe.
 const LEAK: Duration = Duration::from_millis(500);
 
-/// What an unneeded process gets to end by itself.
+/// How long an unneeded process may take to exit by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Actor {
@@ -56,17 +56,17 @@ pub(super) struct Actor {
     pub(super) routes: Routes,
 }
 
-/// Somebody waits for an answer.
+/// A call whose response has not arrived.
 pub(super) struct Waiting {
     answer: oneshot::Sender<Answered>,
     subscriber: Option<Sender>,
 }
 
-/// Why the process is no longer served.
+/// Why the actor stops serving the process.
 enum End {
-    /// It has closed its output.
+    /// The process has closed its output.
     Died,
-    /// We end it.
+    /// Angelia ends the process, with this grace period.
     Close(Duration),
 }
 
@@ -78,7 +78,7 @@ impl Actor {
             End::Close(grace) => ("it was closed".into(), grace),
         };
         self.life.send_replace(Life::Ending(Arc::clone(&words)));
-        // Everybody who waits learns of it now; what it leaves behind takes a little longer.
+        // Notify waiting callers first; ending the process and its descendants takes longer.
         drop(self.commands);
         drop(self.calls);
         drop(self.routes);
@@ -94,6 +94,7 @@ impl Actor {
         tokio::pin!(clock);
         loop {
             let condemned = self.condemned.load(Ordering::Relaxed);
+            // A draining process does not wait for open calls, only for its threads.
             if !self.routes.is_empty() || !(condemned || self.calls.is_empty()) {
                 unused_since = Instant::now();
             } else if condemned || unused_since.elapsed() > LINGER {
@@ -101,7 +102,7 @@ impl Actor {
             }
             let Link { input, output, child } = &mut self.link;
             let has_more = input.has_more();
-            // Reading comes last, so that a flood of output cannot drown the rest.
+            // Reading comes last, so that a flood of output cannot starve the other branches.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return End::Close(GRACE),
@@ -118,7 +119,8 @@ impl Actor {
                 () = &mut clock => {
                     clock.as_mut().reset(Instant::now() + LOOK_EVERY);
                     if leak.is_some_and(|at| at <= Instant::now()) {
-                        // Whoever holds the pipe now has nothing to say to us.
+                        // The process has exited; any further output comes from a descendant that
+                        // holds the pipe, and does not concern us.
                         return End::Died;
                     }
                     self.calls.retain(|_, waiting| !waiting.answer.is_closed());
@@ -143,6 +145,7 @@ impl Actor {
                 self.link.input.push(line);
             }
             Command::Line(line) => self.link.input.push(line),
+            // A released thread is normally unloaded by now; one with a running turn is not.
             Command::Leave(thread) => {
                 if let Some(left) = self.routes.remove(&thread)
                     && left.turn.is_some()
@@ -154,7 +157,7 @@ impl Actor {
         }
     }
 
-    /// Everything that has arrived.
+    /// Dispatches every complete line that has been read.
     fn read(&mut self) {
         let mut abandoned = Vec::new();
         while let Some(frame) = self.link.output.framer.next() {
@@ -167,12 +170,14 @@ impl Actor {
                                 continue;
                             };
                             let result = result.map(ToOwned::to_owned);
+                            // Add the route before the response is delivered, so that no message of
+                            // the new thread is lost.
                             if let (Some(inbox), Ok(result)) = (waiting.subscriber, &result)
                                 && let Some(opened) = Opened::of(result)
                             {
                                 self.routes.add(opened.thread, inbox);
                             }
-                            // Whoever asked may have stopped waiting.
+                            // The caller may have stopped waiting.
                             let _nobody = waiting.answer.send(result);
                         }
                         Some(Message::Notification { method, params }) => {
@@ -192,8 +197,8 @@ impl Actor {
                                 }
                             }
                         }
-                        Some(Message::Unknown(_)) => tracing::debug!("a line of another kind"),
-                        None => tracing::debug!("a line that is not JSON"),
+                        Some(Message::Unknown(_)) => tracing::debug!("ignored an unknown message"),
+                        None => tracing::debug!("ignored a line that is not JSON"),
                     }
                 }
                 Frame::TooLong { bytes, head } => {
@@ -204,10 +209,10 @@ impl Actor {
         self.abandon(abandoned);
     }
 
-    /// Ends what goes on in threads that nobody listens to.
+    /// Interrupts and unloads threads that have no listener any more.
     fn abandon(&mut self, threads: Vec<Abandoned>) {
         for Abandoned { thread, turn } in threads {
-            tracing::debug!(%thread, "nobody listens to a thread any more");
+            tracing::debug!(%thread, "unloading a thread that has no listener");
             if let Some(turn) = &turn {
                 self.tell(&TurnInterrupt { thread_id: &thread, turn_id: turn });
             }
@@ -216,7 +221,7 @@ impl Actor {
         }
     }
 
-    /// A request whose answer nobody wants.
+    /// Sends a request and ignores its response.
     fn tell<C: Call>(&mut self, call: &C) {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         self.link.input.push(outgoing::request(id, call));

@@ -1,5 +1,5 @@
-//! What one thread says, on its way to whoever runs it: bounded in number and in bytes. A thread that
-//! is not listened to is cut off; it never makes the others wait.
+//! The queue of messages from one thread to its agent, bounded in number and in bytes. A thread
+//! whose agent does not read is cut off, so that it never makes other threads wait.
 
 use std::sync::{
     Arc,
@@ -14,10 +14,10 @@ use super::super::protocol::message::RequestId;
 const MESSAGES: usize = 16 * 1024;
 const BYTES: usize = 64 * 1024 * 1024;
 
-/// Read at once, so that one batch of events becomes of it.
+/// How many messages are read at once; they become one batch of events.
 const BATCH: usize = 256;
 
-/// One message of a thread, or of nobody in particular.
+/// A message for one thread, or for all of them.
 #[derive(Debug)]
 pub(in super::super) enum Said {
     Notification {
@@ -29,7 +29,7 @@ pub(in super::super) enum Said {
         method: Box<str>,
         params: Box<RawValue>,
     },
-    /// A line over the limit.
+    /// A line over the length limit was skipped.
     TooLong {
         bytes: usize,
     },
@@ -44,12 +44,12 @@ impl Said {
     }
 }
 
-/// Why a message was not taken.
+/// Why a message could not be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
-    /// Whoever listened has gone.
+    /// The receiver was dropped.
     Gone,
-    /// Whoever listens does not keep up.
+    /// The receiver does not keep up.
     Full,
 }
 
@@ -91,14 +91,14 @@ impl Sender {
 }
 
 impl Inbox {
-    /// What is there, at least one; empty: the thread was cut off, or its process has ended.
-    /// Cancel-safe.
+    /// Waits for messages and moves all that are there to `batch`. An empty batch means that the
+    /// thread was cut off or its process has exited. Cancel-safe.
     pub(in super::super) async fn next(&mut self, batch: &mut Vec<Said>) {
         self.messages.recv_many(batch, BATCH).await;
         self.taken(batch);
     }
 
-    /// What is there without waiting.
+    /// Moves the messages that are there to `batch`, without waiting.
     pub(in super::super) fn now(&mut self, batch: &mut Vec<Said>) {
         while let Ok(said) = self.messages.try_recv() {
             batch.push(said);
@@ -106,7 +106,7 @@ impl Inbox {
         self.taken(batch);
     }
 
-    /// `false`: nothing comes any more.
+    /// Returns `false` if no further message can arrive.
     pub(in super::super) fn is_open(&self) -> bool {
         !self.messages.is_closed()
     }

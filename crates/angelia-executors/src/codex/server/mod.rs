@@ -1,14 +1,15 @@
-//! One app-server process, and everybody who talks to it.
+//! One app-server process, and the handle through which agents talk to it.
 //!
 //! ```text
-//!  agents ── calls, answers ──► actor ──► stdin
-//!         ◄── answers ───────── │ ▲ ◄──── stdout
+//!  agents ── calls, replies ──► actor ──► stdin
+//!         ◄── responses ─────── │ ▲ ◄──── stdout
 //!         ◄── inbox per thread ─┘ └ reads always, so that no thread waits for another
 //! ```
 //!
 //! - [`actor`]: owns the process and its pipes.
-//! - [`routes`]: whose message is it, and is there room for it.
-//! - [`start`]: from a shape to a process that has introduced itself.
+//! - [`routes`]: finds the thread a message belongs to, and whether its inbox has room.
+//! - [`inbox`]: the bounded queue of messages for one thread.
+//! - [`start`]: starts a process and waits for the `initialize` handshake.
 
 mod actor;
 mod inbox;
@@ -40,19 +41,19 @@ use super::protocol::{
     outgoing::{self, AccountRead, Call, Unsubscribe},
 };
 
-/// An answer that is not there by then never comes. MCP servers may be slow to start.
+/// How long to wait for a response. It must be long, because MCP servers may be slow to start.
 const CALL_LIMIT: Duration = Duration::from_secs(90);
 
-/// A thread is unloaded in milliseconds.
+/// How long to wait until a thread is unloaded; it usually takes milliseconds.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(2);
 
-/// What waits to be written by the actor; it takes it at once.
+/// Capacity of the actor's command queue; the actor takes commands at once.
 const COMMANDS: usize = 256;
 
 pub(super) type Answered = Result<Box<RawValue>, RpcError>;
 
-/// A running process. Cheap to clone; the process ends when it is closed or condemned, or nobody
-/// has used it for a while.
+/// A handle to a running app-server process; cheap to clone. The process ends when it is closed,
+/// when it drains and its last thread leaves, or when it has been unused for a while.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     shared: Arc<Shared>,
@@ -65,16 +66,16 @@ struct Shared {
     life: watch::Receiver<Life>,
     condemned: Arc<AtomicBool>,
     fault: watch::Receiver<Option<ConfigWarning>>,
-    /// The MCP servers of the user's own configuration.
+    /// Names of the MCP servers in the user's own configuration.
     own_servers: OnceLock<Vec<Box<str>>>,
 }
 
 #[derive(Clone, Debug)]
 enum Life {
     Running,
-    /// It is ending or has ended; how, for people.
+    /// The process is exiting or has exited; holds the reason, for people.
     Ending(Arc<str>),
-    /// Nothing of it is left.
+    /// The process and its descendants are gone; holds the reason, for people.
     Gone(Arc<str>),
 }
 
@@ -83,12 +84,12 @@ enum Command {
         id: u64,
         line: Vec<u8>,
         answer: oneshot::Sender<Answered>,
-        /// Who gets what the thread says that this call opens.
+        /// Receives the messages of the thread that this call opens.
         subscriber: Option<inbox::Sender>,
     },
-    /// An answer to one of its own requests.
+    /// Writes a response to one of the app-server's own requests.
     Line(Vec<u8>),
-    /// Nobody listens to this thread any more.
+    /// Stops delivering messages of this thread.
     Leave(Arc<str>),
     Close(Duration),
 }
@@ -105,7 +106,7 @@ pub(super) enum CallError {
 }
 
 impl CallError {
-    /// For people; `what` was to be done.
+    /// Converts the error for people; `what` names the action that failed.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let message = format!("Codex did not {what}: {self}");
         match self {
@@ -135,7 +136,7 @@ impl Server {
         self.shared.own_servers.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Can it take another thread?
+    /// Returns whether the process can take another thread.
     pub(super) fn takes_threads(&self) -> bool {
         self.is_open() && !self.shared.condemned.load(Ordering::Relaxed)
     }
@@ -144,12 +145,12 @@ impl Server {
         matches!(*self.shared.life.borrow(), Life::Running)
     }
 
-    /// It gets no new thread, and ends with its last one.
+    /// Stops giving the process new threads; it exits with its last thread.
     pub(super) fn condemn(&self) {
         self.shared.condemned.store(true, Ordering::Relaxed);
     }
 
-    /// Sends a request; the answer comes by the receiver, which ends when the process does.
+    /// Sends a request. The receiver yields the response, and closes when the process exits.
     pub(super) async fn begin<C: Call>(&self, call: &C) -> oneshot::Receiver<Answered> {
         self.begin_for(call, None).await
     }
@@ -162,7 +163,7 @@ impl Server {
         let id = self.shared.ids.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
         let command = Command::Call { id, line: outgoing::request(id, call), answer, subscriber };
-        // Where it has ended, the answer's sender is dropped with the command.
+        // If the actor has ended, the command is dropped, and with it the sender of the response.
         let _ended = self.shared.commands.send(command).await;
         receiver
     }
@@ -171,21 +172,21 @@ impl Server {
         wait(self.begin(call).await).await
     }
 
-    /// A call that opens a thread; everything the thread says from then on is in the inbox.
+    /// Makes a call that opens a thread; every later message of the thread goes to the inbox.
     pub(super) async fn open<C: Call>(&self, call: &C) -> Result<(Opened, Inbox), CallError> {
         let (sender, inbox) = inbox::new();
         let result = wait(self.begin_for(call, Some(sender)).await).await?;
         let opened = Opened::of(&result).ok_or_else(|| {
             CallError::Refused(RpcError {
                 code: 0,
-                message: "its answer names no thread".to_owned(),
+                message: "its response names no thread".to_owned(),
             })
         })?;
         Ok((opened, inbox))
     }
 
-    /// Lets go of a thread. When this returns it is unloaded, so that it can be taken up again with
-    /// other settings.
+    /// Unloads a thread and stops listening to it. Waits until Codex has unloaded it, so that the
+    /// thread can be resumed with other settings.
     pub(super) async fn leave(&self, thread: &Arc<str>, mut inbox: Inbox) {
         let unloaded = async {
             if self.call(&Unsubscribe { thread_id: thread }).await.is_err() {
@@ -215,7 +216,7 @@ impl Server {
         let _ended = self.shared.commands.send(line).await;
     }
 
-    /// Who is logged in at this moment, as far as this machine knows.
+    /// Returns the current login, as far as it is known on this machine.
     pub(super) async fn login(&self) -> Login {
         match self.call(&AccountRead::default()).await {
             Ok(result) => opened::login(&result),
@@ -223,23 +224,23 @@ impl Server {
         }
     }
 
-    /// What is wrong with the user's configuration, if the process goes on without it.
+    /// Returns a failure if Codex ignores the user's configuration because it is broken.
     pub(super) fn fault(&self) -> Option<Failure> {
         let fault = self.shared.fault.borrow();
         fault.as_ref().map(broken_configuration)
     }
 
-    /// How it ended, for people; waits for its end.
+    /// Waits for the process to exit, and returns the reason, for people.
     pub(super) async fn last_words(&self) -> Arc<str> {
         let mut life = self.shared.life.clone();
         let ended = life.wait_for(|life| !matches!(life, Life::Running)).await;
         match ended.as_deref() {
             Ok(Life::Ending(words) | Life::Gone(words)) => Arc::clone(words),
-            _ => "nothing is known of it".into(),
+            _ => "the reason is unknown".into(),
         }
     }
 
-    /// Waits until nothing of it is left.
+    /// Waits until the process and its descendants are gone.
     pub(super) async fn gone(&self) {
         let mut life = self.shared.life.clone();
         let _actor_gone = life.wait_for(|life| matches!(life, Life::Gone(_))).await;
@@ -260,7 +261,8 @@ async fn wait(answer: oneshot::Receiver<Answered>) -> Result<Box<RawValue>, Call
     }
 }
 
-/// Defaults would mean another provider and another account, so nothing is started with them.
+/// Codex would run with default settings, which may mean another provider and another account. So
+/// this warning counts as a failure to start.
 fn broken_configuration(warning: &ConfigWarning) -> Failure {
     let details = warning.details.as_deref().unwrap_or(&warning.summary);
     let message = format!("the configuration of Codex is broken: {details}");

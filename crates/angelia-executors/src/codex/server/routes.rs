@@ -1,5 +1,5 @@
-//! Whose message is it? Threads are known by several spellings of their id; those of sub-agents
-//! belong to the thread that started them; what names no thread is for everybody.
+//! Finds the thread that a message belongs to. The thread's id has several spellings; threads of
+//! sub-agents belong to the thread that started them; a message without a thread goes to all.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,13 +16,13 @@ use super::{
     inbox::{NotTaken, Said, Sender},
 };
 
-/// Threads of sub-agents that are remembered; the oldest are forgotten first.
+/// How many sub-agent threads are remembered; the oldest are forgotten first.
 const CHILDREN: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     threads: HashMap<Arc<str>, Thread>,
-    /// A sub-agent's thread, and the thread of ours above it.
+    /// Maps the thread of a sub-agent to our thread above it.
     children: HashMap<Box<str>, Arc<str>>,
     born: VecDeque<Box<str>>,
 }
@@ -30,11 +30,11 @@ pub(super) struct Routes {
 #[derive(Debug)]
 struct Thread {
     inbox: Sender,
-    /// The turn that runs in it.
+    /// The id of the turn that runs in the thread.
     turn: Option<Box<str>>,
 }
 
-/// A thread that nobody listens to any more.
+/// A thread that has no listener any more.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Abandoned {
     pub(super) thread: Arc<str>,
@@ -56,13 +56,14 @@ impl Routes {
         Some(Abandoned { thread, turn: removed.turn })
     }
 
-    /// Those whose listener has gone without a word.
+    /// Removes and returns the threads whose inbox was dropped without notice.
     pub(super) fn take_gone(&mut self) -> Vec<Abandoned> {
         let gone = self.threads.iter().filter(|(_, thread)| thread.inbox.is_gone());
         let gone: Vec<Arc<str>> = gone.map(|(id, _)| Arc::clone(id)).collect();
         gone.iter().filter_map(|id| self.remove(id)).collect()
     }
 
+    /// Delivers a notification. Returns the threads that could not take it and were removed.
     pub(super) fn notification(&mut self, method: &str, params: &RawValue) -> Vec<Abandoned> {
         let said = || Said::Notification { method: method.into(), params: params.to_owned() };
         let route = Route::of(params);
@@ -89,7 +90,7 @@ impl Routes {
         self.send(&owner, said()).into_iter().collect()
     }
 
-    /// `Err`: nobody is there to answer it.
+    /// Delivers a request. Returns an error response if the request belongs to no known thread.
     pub(super) fn request(
         &mut self,
         id: RequestId,
@@ -106,7 +107,8 @@ impl Routes {
         Ok(self.send(&owner, said).into_iter().collect())
     }
 
-    /// The line is gone; whoever it was for learns that there was one. Its beginning may tell who.
+    /// Reports a line over the length limit to the thread it belongs to. The line itself is lost;
+    /// its beginning may name the thread, otherwise all threads are told.
     pub(super) fn too_long(&mut self, bytes: usize, head: &[u8]) -> Vec<Abandoned> {
         let head = String::from_utf8_lossy(head);
         let named = (self.threads.keys()).filter(|id| head.contains(&format!("\"{id}\"")));
@@ -143,7 +145,7 @@ impl Routes {
         let sent = self.threads.get(thread)?.inbox.send(said);
         let reason = sent.err()?;
         if reason == NotTaken::Full {
-            tracing::warn!(%thread, "a thread was cut off: nobody reads what it says");
+            tracing::warn!(%thread, "a thread was cut off: its inbox is full");
         }
         self.remove(thread)
     }

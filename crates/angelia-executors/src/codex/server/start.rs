@@ -1,4 +1,4 @@
-//! From a shape to a process that has introduced itself.
+//! Starts an app-server process and performs the `initialize` handshake.
 
 use std::{
     collections::HashMap,
@@ -33,7 +33,7 @@ use crate::{
     process::{Launch, spawn},
 };
 
-/// A process that has not introduced itself by then never will.
+/// How long a process may take to complete the handshake.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
 const UNUSED_GRACE: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ impl Server {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&host.work_dir).map_err(
             |error| {
                 let folder = host.work_dir.display();
-                let message = format!("the folder {folder} cannot be made: {error}");
+                let message = format!("cannot create the folder {folder}: {error}");
                 Failure::new(FailureKind::Unavailable, message)
                     .with_hint("check its permissions and the space on the disk")
             },
@@ -102,7 +102,7 @@ impl Server {
         Err(failure)
     }
 
-    /// Says who we are, and hears whether it runs on the configuration it was given.
+    /// Performs the handshake, and checks that Codex runs on the configuration it was given.
     async fn introduce(&self) -> Result<(), Failure> {
         let initialize = Initialize {
             client_info: ClientInfo {
@@ -120,7 +120,8 @@ impl Server {
         }
         let initialized = Command::Line(outgoing::initialized());
         let _ended = self.shared.commands.send(initialized).await;
-        // Warnings about the configuration come before this answer.
+        // Warnings about the configuration arrive before this response.
+        // Any response will do here; a refusal does not matter either.
         if let Err(error @ CallError::Gone) = self.call(&AccountRead::default()).await {
             return Err(self.not_started(error).await);
         }
@@ -139,7 +140,7 @@ impl Server {
             CallError::Gone => self.last_words().await,
             other => other.to_string().into(),
         };
-        let message = format!("Codex ended at its start: {why}");
+        let message = format!("Codex ended while it was starting: {why}");
         Failure::new(FailureKind::Agent, message)
             .with_hint("`angelia doctor` shows what is installed; run `codex` by hand to see more")
     }

@@ -1,4 +1,4 @@
-//! Which lines of a text are ours, and the text without them. Pure.
+//! Finds Angelia's lines in a `config.toml`, and removes them. Pure.
 //!
 //! ```toml
 //! default_permissions = ":workspace" # angelia codex
@@ -8,10 +8,10 @@
 //! # <<< angelia codex: mcp_servers.docs
 //! ```
 //!
-//! Every line or table of ours carries a mark of its own. A beginning and an end alone would not do:
-//! the program edits this file as well, and puts what it adds wherever its own order wants it, also in
-//! between. When it rewrites the servers, it drops their comments and with them the marks and the
-//! beginning; therefore the end names what is ours.
+//! Every line or table of Angelia's carries a marker of its own. Begin and end markers alone would
+//! not do: Codex edits this file as well, and inserts its additions where its own order wants them,
+//! also in between. When Codex rewrites the MCP servers it drops their comments, and with them the
+//! markers and the begin marker; therefore the end marker lists the names of Angelia's tables.
 
 use std::ops::Range;
 
@@ -22,11 +22,11 @@ use super::{
     layout::{self, Header, Layout},
 };
 
-/// At the end of a line.
+/// The marker at the end of a line.
 pub(super) const MARK: &str = "# angelia codex";
 pub(super) const BEGIN: &str = "# >>> angelia codex enable: ours down to `<<<`, changes in it are lost; \
                                 `angelia codex disable` takes it away";
-/// Behind the beginning: what was there before could not be restored without it.
+/// Flags after the begin marker, without which the original text could not be restored.
 pub(super) const NEW_FILE: &str = " [new file]";
 pub(super) const OPEN_LINE: &str = " [open line]";
 pub(super) const END: &str = "# <<< angelia codex: ";
@@ -34,10 +34,10 @@ pub(super) const END: &str = "# <<< angelia codex: ";
 const BEGINS: &str = "# >>> angelia codex";
 const ENDS: &str = "# <<< angelia codex";
 
-/// The one setting of ours that is not in a table.
+/// The only setting of Angelia's that is not in a table.
 pub(super) const PERMISSIONS: &str = "default_permissions = \":workspace\" # angelia codex";
 
-/// The text as it was before; `None`: there was none.
+/// Returns the text without Angelia's settings, or `None` if Angelia created the file.
 pub fn disabled(text: &str) -> Result<Option<String>, Broken> {
     let document = layout::parse(text)?;
     let layout = Layout::of(&document);
@@ -49,6 +49,7 @@ pub fn disabled(text: &str) -> Result<Option<String>, Broken> {
             ours.push(extent(text, &layout, header.start, next.or(marks.end)));
         }
     }
+    // Copy everything between Angelia's ranges.
     ours.sort_by_key(|range| range.start);
     let mut rest = String::with_capacity(text.len());
     let (mut from, mut before_block) = (0, None);
@@ -60,7 +61,7 @@ pub fn disabled(text: &str) -> Result<Option<String>, Broken> {
         from = from.max(range.end);
     }
     rest.push_str(text.get(from..).unwrap_or_default());
-    // The end of that line is ours too, unless somebody goes on behind it.
+    // The line break before the block is Angelia's too, unless more text follows the block.
     if marks.open_line && before_block == Some(rest.len()) {
         let shorter = rest.strip_suffix('\n').unwrap_or(&rest);
         let shorter = shorter.strip_suffix('\r').unwrap_or(shorter);
@@ -72,8 +73,9 @@ pub fn disabled(text: &str) -> Result<Option<String>, Broken> {
     Ok((!(marks.new_file && rest.is_empty())).then_some(rest))
 }
 
-/// What somebody has written behind our part belongs to our last table; without it, that would be
-/// theirs, where it may not fit.
+/// Explains why removing the block would break the file: settings after the block belong to its
+/// last table, and without that table they would fall into one of the user's, where they may not
+/// fit.
 fn would_break(text: &str, end: Option<usize>, broken: &Broken) -> Broken {
     let before = text.get(..end.unwrap_or(0)).unwrap_or_default();
     Broken {
@@ -87,8 +89,8 @@ fn would_break(text: &str, end: Option<usize>, broken: &Broken) -> Broken {
     }
 }
 
-/// From the line of a header to that of its last entry. What comes behind that, a comment or an empty
-/// line, is not ours.
+/// Returns the range from a table's header line to the line of its last entry. Comments and empty
+/// lines after that are the user's.
 fn extent(text: &str, layout: &Layout, header: usize, before: Option<usize>) -> Range<usize> {
     let before = before.filter(|before| *before > header);
     let inside = header..before.unwrap_or(text.len());
@@ -103,22 +105,22 @@ fn line_start(text: &str, at: usize) -> usize {
     before.rfind('\n').map_or(0, |newline| newline + 1)
 }
 
-/// Behind what ends the line.
+/// Returns the position after the line break.
 pub(super) fn line_end(text: &str, at: usize) -> usize {
     let behind = text.get(at..).unwrap_or_default();
     behind.find('\n').map_or(text.len(), |newline| at + newline + 1)
 }
 
-/// What says that something is ours.
+/// Everything that marks lines as Angelia's.
 #[derive(Debug, Default)]
 struct Marks {
-    /// Lines that are ours and no table.
+    /// Lines of Angelia's that are not part of a table.
     lines: Vec<Range<usize>>,
     begin: Option<usize>,
     end: Option<usize>,
     new_file: bool,
     open_line: bool,
-    /// Tables.
+    /// Names of Angelia's tables.
     paths: Vec<Vec<String>>,
 }
 
@@ -149,25 +151,27 @@ impl Marks {
             line.is_some_and(|line| line.trim_end().ends_with(MARK))
         });
         marks.paths = marked.map(|header| header.path.clone()).collect();
+        // The begin marker is gone only if Codex has rewritten the file; the line markers are then
+        // gone too, so the list in the end marker counts.
         if marks.begin.is_none() {
             marks.paths.extend(named);
         }
         marks
     }
 
-    /// Also what is below a table of ours, and would be nothing without it.
+    /// Includes subtables of Angelia's tables, which would mean nothing without them.
     fn is_ours(&self, header: &Header) -> bool {
         self.paths.iter().any(|path| header.path.starts_with(path))
     }
 }
 
-/// A name as it is written between brackets.
+/// Parses a table name as written between brackets.
 fn path(name: &str) -> Option<Vec<String>> {
     let keys = Key::parse(name).ok()?;
     Some(keys.iter().map(|key| key.get().to_owned()).collect())
 }
 
-/// The lines of a text, each with its place, without what ends it or is before all of them.
+/// Yields each line with its range, without the line break and without a leading byte order mark.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     let mut start = start(text);
     let text = text.get(start..).unwrap_or_default();
@@ -179,7 +183,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     })
 }
 
-/// Where a text begins: some editors put a mark before it.
+/// Returns where the text begins: some editors write a byte order mark before it.
 pub(super) fn start(text: &str) -> usize {
     let mark = '\u{feff}';
     if text.starts_with(mark) { mark.len_utf8() } else { 0 }

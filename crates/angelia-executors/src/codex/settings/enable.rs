@@ -1,7 +1,7 @@
-//! The text with what is wanted in it. Pure.
+//! Adds Angelia's settings to the text of a `config.toml`. Pure.
 //!
-//! What the user has said about the same thing stays and wins. A part that cannot be written is left
-//! out and named; the others are written.
+//! The user's own settings for the same thing stay and win. A part that cannot be written is left
+//! out and reported; the others are written.
 
 use std::{ops::Range, path::PathBuf};
 
@@ -17,29 +17,29 @@ use super::{
 };
 use crate::codex::mcp::{OWN_SERVER, OWN_TIMEOUT};
 
-/// What shall be in the program's configuration.
+/// The settings that Codex's configuration shall contain.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
-    /// MCP servers, in our words.
+    /// MCP servers, in the form of a profile.
     pub servers: Vec<(Box<str>, RawJson)>,
-    /// Our own tools.
+    /// Angelia's own MCP server.
     pub own: Option<OwnTools>,
-    /// Writing in the working directory without asking, as what holds where nothing else is said.
+    /// Whether to allow writing in the working directory without asking, as the default permission.
     pub workspace: bool,
-    /// Ids of plugins to switch on.
+    /// Ids of plugins to enable.
     pub plugins: Vec<String>,
 }
 
-/// How our own MCP server is started.
+/// How Angelia's own MCP server is started.
 #[derive(Clone, Debug)]
 pub struct OwnTools {
     pub program: PathBuf,
     pub arguments: Vec<String>,
-    /// Variables that it needs to find its way home.
+    /// Environment variables that the server needs to find Angelia's home.
     pub env: Vec<(String, String)>,
 }
 
-/// What becomes of a wish.
+/// The edited text, and the result for each part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub text: String,
@@ -48,30 +48,30 @@ pub struct Plan {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// As it is called in the file.
+    /// The name of the table or key in the file.
     pub name: String,
     pub state: State,
-    /// Keys that the program does not know, or not so.
+    /// Keys that Codex does not know, or not with this type of value.
     pub left_out: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Written,
-    /// The user's own word about it stays.
+    /// The user has a setting of this name, which stays; holds the reason.
     Kept(String),
     Failed(String),
 }
 
-/// A table of ours.
+/// A table that Angelia writes.
 #[derive(Clone, Debug)]
 struct Piece {
     name: String,
     lines: Vec<String>,
 }
 
-/// The text with the wish in it, instead of what was ours in it before. `None` for the text: there is no
-/// file.
+/// Returns `text` with the desired settings, which replace those that Angelia wrote before. `text`
+/// is `None` if there is no file.
 pub fn enabled(text: Option<&str>, wish: &Wish) -> Result<Plan, Broken> {
     let base = match text {
         Some(text) => disabled(text)?,
@@ -82,10 +82,12 @@ pub fn enabled(text: Option<&str>, wish: &Wish) -> Result<Plan, Broken> {
     let permissions = wish.workspace && permissions(&document, &mut parts);
     let mut pieces = pieces(&document, wish, &mut parts);
     let build = |pieces: &[Piece]| built(base.as_deref(), &document, permissions, pieces);
+    // An edit is valid only if removing it restores the original text.
     let stands = |text: &str| disabled(text).is_ok_and(|back| back == base);
     let mut text = build(&pieces);
     if !stands(&text) {
-        // One of them does not go with what is there, as a table in what was written as a line.
+        // At least one table conflicts with the file, for example with an inline table of the same
+        // name. Find the conflicting ones, and leave them out.
         pieces.retain(|piece| {
             let stands = stands(&build(std::slice::from_ref(piece)));
             if !stands {
@@ -105,13 +107,13 @@ pub fn enabled(text: Option<&str>, wish: &Wish) -> Result<Plan, Broken> {
 }
 
 fn fail(parts: &mut [Part], name: &str) {
-    let why = "the file does not allow a table of this name; write what is there as tables";
+    let why = "the file does not allow a table of this name; rewrite its inline values as tables";
     for part in parts.iter_mut().filter(|part| part.name == name) {
         part.state = State::Failed(why.to_owned());
     }
 }
 
-/// Whether nothing is said yet about what may be written where.
+/// Returns whether the file sets no default permissions yet, and records the result.
 fn permissions(document: &Document<&str>, parts: &mut Vec<Part>) -> bool {
     let said = ["default_permissions", "sandbox_mode"];
     let said = said.iter().find(|key| document.as_table().contains_key(key));
@@ -146,7 +148,7 @@ fn pieces(document: &Document<&str>, wish: &Wish, parts: &mut Vec<Part>) -> Vec<
     for (name, definition) in &wish.servers {
         let body = match &**name {
             OWN_SERVER if wish.own.is_some() => {
-                Err("this name is that of our own tools; give it another in `mcp_servers`"
+                Err("this is the name of Angelia's own server; choose another in `mcp_servers`"
                     .to_owned())
             }
             name => server::translated(name, definition),
@@ -164,7 +166,7 @@ fn pieces(document: &Document<&str>, wish: &Wish, parts: &mut Vec<Part>) -> Vec<
 impl OwnTools {
     fn translated(&self) -> Result<server::Translated, String> {
         let program = self.program.to_str();
-        let program = program.ok_or("the path of this program is not text")?;
+        let program = program.ok_or("the path of this program is not UTF-8")?;
         let env: serde_json::Map<String, Value> =
             (self.env.iter()).map(|(name, value)| (name.clone(), json!(value))).collect();
         let mut server = json!({"command": program, "args": self.arguments,
@@ -224,8 +226,9 @@ fn built(
     out
 }
 
-/// Where a setting that is in no table can be added: behind the last of them, else at the beginning, behind
-/// what must be first there. `None`: on a line of its own at the end.
+/// Returns the position for a setting outside of any table: after the last such setting, or else at
+/// the beginning, after directives that must come first. `None` if that is not the start of a line;
+/// the setting then goes to the end of the text.
 fn top(text: &str, layout: &Layout) -> Option<usize> {
     let tables = layout.first_header().unwrap_or(text.len());
     let last = layout.entries.iter().rev().find(|entry| entry.start < tables);

@@ -1,7 +1,7 @@
-//! The file itself: read, and replaced at once by a text that was made of what it holds.
+//! The `config.toml` file: reads it, and replaces it atomically by an edited text.
 //!
-//! The folder is locked meanwhile, so that two of us do not work on one file; the program itself does not
-//! know of the lock, so the file is looked at again right before it is replaced.
+//! Its folder is locked meanwhile, so that two Angelia processes do not edit the file at once.
+//! Codex does not know of the lock, so the file is compared again right before it is replaced.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,36 +15,36 @@ use rustix::fs::{FlockOperation, flock};
 
 const NAME: &str = "config.toml";
 
-/// How long another one of us may take.
+/// How long to wait for another Angelia process to release the lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// More links than this lead nowhere.
+/// The longest chain of symbolic links that is followed.
 const MOST_LINKS: usize = 40;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot {what} {}: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
-    #[error("{} is not text in UTF-8", .0.display())]
+    #[error("{} is not UTF-8 text", .0.display())]
     NotText(PathBuf),
     #[error("another `angelia codex` is working on {}", .0.display())]
     Busy(PathBuf),
-    #[error("{} was changed by somebody else meanwhile", .0.display())]
+    #[error("{} was changed by another program meanwhile", .0.display())]
     Changed(PathBuf),
 }
 
-/// The program's configuration, locked as long as this lives.
+/// Codex's `config.toml`; its folder is locked as long as this value lives.
 #[derive(Debug)]
 pub struct ConfigFile {
-    /// As people call it.
+    /// The path as people know it.
     path: PathBuf,
-    /// Where the links lead.
+    /// The path after resolving symbolic links.
     real: PathBuf,
     _lock: File,
 }
 
 impl ConfigFile {
-    /// In the program's own folder, which must be there.
+    /// Opens the file in Codex's home folder, which must exist.
     pub fn open(home: &Path) -> Result<Self, FileError> {
         let path = home.join(NAME);
         let failed = |source| FileError::Io { what: "lock", path: home.to_owned(), source };
@@ -71,7 +71,7 @@ impl ConfigFile {
         &self.path
     }
 
-    /// `None`: there is no such file.
+    /// Returns `None` if there is no such file.
     pub fn read(&self) -> Result<Option<String>, FileError> {
         match fs::read(&self.real) {
             Ok(bytes) => match String::from_utf8(bytes) {
@@ -83,7 +83,7 @@ impl ConfigFile {
         }
     }
 
-    /// Puts `new` in the place of `old`, which is what was read; `None`: no file.
+    /// Replaces `old`, the text that was read, by `new`. `None` means that there is no file.
     pub fn replace(&self, old: Option<&str>, new: Option<&str>) -> Result<(), FileError> {
         if old == new {
             return Ok(());
@@ -113,13 +113,14 @@ impl ConfigFile {
         Err(FileError::Changed(self.path.clone()))
     }
 
-    /// As readable for others as what it replaces; it may hold keys, so where there was none, not at all.
+    /// Writes the draft with the mode of the file it replaces. A new file is private, because it
+    /// may hold keys.
     fn write(&self, draft: &Path, text: &str) -> io::Result<()> {
         let mode = match fs::metadata(&self.real) {
             Ok(old) => old.permissions().mode() & 0o7777,
             Err(_none) => 0o600,
         };
-        // Left by one that was killed, under this number.
+        // A process with this id may have been killed and left a draft behind.
         let _none = fs::remove_file(draft);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
         file.write_all(text.as_bytes())?;
@@ -132,7 +133,7 @@ impl ConfigFile {
     }
 }
 
-/// Where links lead, also when nothing is there.
+/// Follows symbolic links, also to a file that does not exist.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {

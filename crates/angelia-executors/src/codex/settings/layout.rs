@@ -1,4 +1,4 @@
-//! Where headers and values lie in a text. Pure.
+//! Positions of table headers and values in a TOML text. Pure.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use toml_edit::{Document, Item, Key, Table, TomlError, Value};
 
 use super::Broken;
 
-/// A `[table]`, or one of `[[several]]`.
+/// The header of a `[table]` or of one element of `[[an array]]`.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) path: Vec<String>,
@@ -17,7 +17,7 @@ pub(super) struct Header {
 pub(super) struct Layout {
     /// In the order of the text.
     pub(super) headers: Vec<Header>,
-    /// From the beginning of each key to the end of its value, in the order of the text.
+    /// The range from the start of each key to the end of its value, in the order of the text.
     pub(super) entries: Vec<Range<usize>>,
 }
 
@@ -45,12 +45,12 @@ impl Layout {
         layout
     }
 
-    /// Where the tables begin.
+    /// Returns where the first table begins.
     pub(super) fn first_header(&self) -> Option<usize> {
         self.headers.first().map(|header| header.start)
     }
 
-    /// In the middle of a value, where what looks like a comment is none.
+    /// Returns whether a position is inside a value, where a `#` does not start a comment.
     pub(super) fn is_in_a_value(&self, at: usize) -> bool {
         let around = |entry: &Range<usize>| entry.start < at && at < entry.end;
         self.entries.iter().any(around)

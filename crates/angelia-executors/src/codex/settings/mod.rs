@@ -1,11 +1,11 @@
-//! The user's own `config.toml` of the program: what we write into it, and take away again.
+//! Edits the user's own `config.toml` of Codex: adds Angelia's settings, and removes them again.
 //!
-//! - [`Wish`], [`Plan`]: what shall be there, and what becomes of it.
-//! - [`enabled`], [`disabled`]: text in, text out. Pure.
-//! - `layout`: where things lie in a text; `block`: which of its lines are ours.
-//! - `server`, `value`: a definition of ours in the words and the spelling of the program.
-//! - [`plugins`]: what is installed there.
-//! - [`file`]: the file itself, replaced at once.
+//! - [`DesiredConfig`], [`ConfigEdit`]: the settings to write, and the resulting edit.
+//! - [`with_angelia_config`], [`without_angelia_config`]: text in, text out. Pure.
+//! - `layout`: positions of tables and values in a text; `block`: which of its lines are Angelia's.
+//! - `mcp_server`, `toml_value`: an MCP server as a table in Codex's form, and JSON as TOML.
+//! - [`plugins`]: finds the installed plugins.
+//! - [`config_file`]: the file itself, replaced atomically.
 
 mod block;
 mod enable;
@@ -18,7 +18,7 @@ mod value;
 pub use block::disabled;
 pub use enable::{OwnTools, Part, Plan, State, Wish, enabled};
 
-/// A text that is not what it should be, by no fault of ours.
+/// The user's `config.toml` is not valid TOML, or would not be after the edit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct Broken {

@@ -1,14 +1,14 @@
-//! Which of the vendor's own plugins are installed.
+//! Finds the vendor's own plugins that are installed.
 //!
-//! The program keeps an installed plugin at `plugins/cache/MARKETPLACE/NAME/VERSION`, and takes it for
-//! installed only as long as its configuration names it.
+//! Codex keeps an installed plugin at `plugins/cache/MARKETPLACE/NAME/VERSION`, and treats it as
+//! installed only while its configuration names it.
 
 use std::{fs, io, path::Path};
 
-/// In the name of every marketplace that the vendor looks after.
+/// The prefix of every marketplace that the vendor maintains.
 const CURATED: &str = "openai-";
 
-/// Their ids, in order. `home` is the program's folder.
+/// Returns the ids of the vendor's curated plugins, sorted. `home` is Codex's home folder.
 pub fn curated(home: &Path) -> io::Result<Vec<String>> {
     let mut ids = Vec::new();
     for marketplace in folders(&home.join("plugins/cache"))? {
@@ -31,7 +31,7 @@ pub fn curated(home: &Path) -> io::Result<Vec<String>> {
     Ok(ids)
 }
 
-/// What the program itself allows in a name.
+/// Returns whether Codex allows this name for a plugin or a marketplace.
 fn is_id(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '~');
     !name.is_empty() && name.chars().all(fits)

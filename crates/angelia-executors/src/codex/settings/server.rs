@@ -1,7 +1,7 @@
-//! One MCP server of ours as a table of the program's. Pure.
+//! Converts an MCP server of a profile to a table of Codex's `config.toml`. Pure.
 //!
-//! A key or a type that the program does not know would make it refuse the whole file. So only what it
-//! is known to take is written, and the rest is named.
+//! An unknown key or a wrong type would make Codex refuse the whole file. So only keys and types
+//! that Codex is known to accept are written, and the others are reported.
 
 use angelia_core::model::RawJson;
 use serde_json::{Map, Value};
@@ -9,22 +9,22 @@ use serde_json::{Map, Value};
 use super::value;
 use crate::codex::mcp;
 
-/// What a value must be.
+/// The type that a value must have.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Text,
     Texts,
-    /// Names with texts.
+    /// A table of strings.
     Table,
     Flag,
     Seconds,
     Milliseconds,
     Approval,
-    /// Names with an `approval_mode` each.
+    /// A table of tools, each with an `approval_mode`.
     Approvals,
 }
 
-/// Whose a key is.
+/// The transport for which a key is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Command,
@@ -57,17 +57,17 @@ const KEYS: [(&str, Of, Kind); 22] = [
     ("tools", Of::Both, Kind::Approvals),
 ];
 
-/// More than this is taken for a mistake, and far more for an error.
+/// A longer timeout is taken for a mistake, and Codex refuses far longer ones.
 const LONGEST: f64 = 1e9;
 
-/// The lines of a table, and what of the definition is not in them.
+/// The lines of a table, and the keys of the definition that are not in them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Translated {
     pub(super) lines: Vec<String>,
     pub(super) left_out: Vec<String>,
 }
 
-/// `Err` says why there can be no table at all.
+/// Converts a server. The error says why it cannot be written at all.
 pub(super) fn translated(name: &str, server: &RawJson) -> Result<Translated, String> {
     let theirs = mcp::plain(name, server).map_err(|failure| failure.message.to_string())?;
     let is_command = theirs.contains_key("command");
@@ -80,7 +80,7 @@ pub(super) fn translated(name: &str, server: &RawJson) -> Result<Translated, Str
         if let Some(text) = kind.spelled(value) {
             lines.push(format!("{key} = {text}"));
         } else if matches!(key, "command" | "url" | "args" | "env" | "http_headers") {
-            // Without it this would be another server.
+            // Without this key it would be a different server.
             return Err(format!("its `{key}` is not what Codex takes"));
         }
     }

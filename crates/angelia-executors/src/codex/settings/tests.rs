@@ -1,4 +1,4 @@
-//! Texts as people and the program write them, and any others.
+//! Tests with texts as people and Codex write them, and with generated texts.
 
 use proptest::{prelude::*, sample::select};
 use serde_json::json;
@@ -106,14 +106,14 @@ fn what_is_edited_meanwhile_stays() {
     assert_eq!(off(&inside), "a = 1\n# mine\n[mine]\nx = 1\n\n");
     let own = text.replace("\":workspace\" #", "\":read-only\" #");
     assert_eq!(off(&own), "a = 1\ndefault_permissions = \":read-only\" # angelia codex\n");
-    // Below ours, it would be nothing without it.
+    // A subtable of one of ours would mean nothing without it.
     let below = format!("{text}[mcp_servers.docs.tools.x]\napproval_mode = \"approve\"\n");
     assert_eq!(off(&below), "a = 1");
     let halved = text.replace("# <<< ", "# ");
     assert!(off(&halved).starts_with("a = 1\n# angelia codex:"));
 }
 
-/// As the program leaves it after `codex mcp add` and `codex features enable`.
+/// The text is as Codex leaves it after `codex mcp add` and `codex features enable`.
 #[test]
 fn what_the_program_has_rewritten_is_still_ours() {
     let text = "model = \"m\"\ndefault_permissions = \":workspace\" # angelia codex\n\n\
@@ -163,7 +163,8 @@ fn a_broken_text_is_named_by_its_line() {
     assert!(disabled("[a\n").is_err());
 }
 
-/// A line behind our part is in our table; without that it would be in another, a second time.
+/// A line after our block belongs to our table; without the table it would be a duplicate key of
+/// another one.
 #[test]
 fn a_text_that_would_be_broken_without_our_part_is_left_alone() {
     let text = "a = 1\n[mcp_servers.docs]\n# <<< angelia codex: mcp_servers.docs\na = 2\n";
@@ -175,7 +176,7 @@ fn a_text_that_would_be_broken_without_our_part_is_left_alone() {
     assert_eq!(disabled(moved).unwrap().unwrap(), "a = 1\nb = 2\n");
 }
 
-/// Any text of a few lines that people, the program or nobody would write.
+/// A text of a few lines that people or Codex might write, and some that they would not.
 fn text() -> impl Strategy<Value = String> {
     let line = select(vec![
         "a = 1",
@@ -235,7 +236,7 @@ fn valid() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { max_global_rejects: 10_000_000, max_local_rejects: 10_000_000, ..ProptestConfig::default() })]
 
-    /// What is ours goes and comes, and nothing else.
+    /// Enabling and disabling adds and removes our settings and nothing else.
     #[test]
     fn enabling_and_disabling(text in valid(), workspace in any::<bool>(), own in any::<bool>()) {
         let mut wish = wish();
@@ -243,7 +244,7 @@ proptest! {
         if !own {
             wish.own = None;
         }
-        // What we have once left there is part of no one's text.
+        // Lines that an earlier run left in the text are not the user's.
         let base = match disabled(&text) {
             Ok(base) => base.unwrap_or_default(),
             Err(broken) => {
@@ -258,14 +259,14 @@ proptest! {
         prop_assert_eq!(disabled(&plan.text).unwrap(), Some(base.clone()));
         prop_assert_eq!(&enabled(Some(&plan.text), &wish).unwrap(), &plan);
         prop_assert_eq!(&enabled(Some(&text), &wish).unwrap(), &plan);
-        // Every line of the user's is there, in its order.
+        // Every line of the user's is still there, in order.
         let mut rest = plan.text.as_str();
         for line in base.trim_start_matches('\u{feff}').lines() {
             let at = rest.find(line);
             prop_assert!(at.is_some(), "{line:?} of {base:?} in {}", plan.text);
             rest = &rest[at.unwrap() + line.len()..];
         }
-        // What is said to be written is read so.
+        // A part that is reported as written can be read.
         let read = read.unwrap();
         for part in plan.parts.iter().filter(|part| part.state == State::Written) {
             let keys = toml_edit::Key::parse(&part.name).unwrap();

@@ -1,20 +1,20 @@
-//! JSON as TOML on one line. Pure.
+//! Writes JSON values as TOML on one line. Pure.
 //!
-//! By hand, because a line must stay a line whatever is in it, so that it can be found and taken away
-//! again.
+//! It does not use a TOML library, because every value must stay on one line whatever it contains,
+//! so that the line can be found and removed again.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// `None`: TOML cannot say this.
+/// Returns `None` if TOML cannot express the value.
 pub(super) fn inline(value: &Value) -> Option<String> {
     Some(match value {
         Value::Null => return None,
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => match number.as_i64() {
             Some(whole) => whole.to_string(),
-            // With the point or the exponent that makes it a fraction.
+            // Debug formatting keeps the point or the exponent that makes it a float.
             None if number.is_f64() => format!("{:?}", number.as_f64()?),
             None => return None,
         },
@@ -34,7 +34,7 @@ pub(super) fn inline(value: &Value) -> Option<String> {
     })
 }
 
-/// A part of a name, bare where it can be.
+/// Returns one part of a key, unquoted where possible.
 pub(super) fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(is_bare) { name.to_owned() } else { quoted(name) }
@@ -61,7 +61,7 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// What some editors take for the end of a line.
+/// Returns whether some editors take this character for a line break.
 fn is_line_break(char: char) -> bool {
     matches!(char, '\u{2028}' | '\u{2029}')
 }

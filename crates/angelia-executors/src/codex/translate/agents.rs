@@ -1,6 +1,6 @@
-//! Threads of sub-agents. They speak under their own thread's id: their tools are shown under the
-//! call that started them, their words are not part of the answer, their questions are asked, and
-//! what they spend is spent by the turn.
+//! Threads of sub-agents. Their messages carry their own thread id. Their tool calls are shown
+//! below the call that started them, their text is not part of the answer, their questions become
+//! approvals, and the turn pays for the tokens they use.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Agents(HashMap<Box<str>, SubAgent>);
 
 #[derive(Debug)]
 struct SubAgent {
-    /// The call that started it.
+    /// The tool call that started the sub-agent.
     call: Option<ToolId>,
     ledger: Ledger,
 }
@@ -53,7 +53,7 @@ impl Agents {
 }
 
 impl Translator {
-    /// A thread has begun: perhaps one that ours has started.
+    /// Registers a new thread as a sub-agent's if one of our threads is its parent.
     pub(super) fn thread_started(&mut self, params: &RawValue) {
         #[derive(Deserialize)]
         struct Params<'a> {

@@ -1,5 +1,5 @@
-//! Requests of the server: approvals and questions for people, calls of the caller's tools. Whatever
-//! nobody can decide is declined at once.
+//! Handles requests of the app-server: approvals and questions for people, and calls of the
+//! caller's tools. Requests that nobody can decide are declined at once.
 
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ impl Translator {
         if !matches!(whose, Whose::Ours | Whose::SubAgents) {
             return decline(method, params, "it belongs to no running turn", out);
         }
+        // Codex reused the id of a pending request, so a decision would be ambiguous: withdraw the
+        // first request and decline the second.
         if let Some(key) = self.pending.withdraw(id) {
             out.push(Emitted::Withdraw(key));
             return decline(method, params, "it was asked twice", out);
@@ -63,7 +65,7 @@ impl Translator {
         }
     }
 
-    /// What people are asked; `None`: nobody could decide it.
+    /// Describes a request for people. Returns `None` if it lacks the facts to decide it.
     fn wording(
         &self,
         method: &str,
@@ -113,7 +115,7 @@ impl Translator {
         }
     }
 
-    /// The item that waits for the answer.
+    /// Returns the tool call that waits for the approval.
     fn asked_about(&self, parsed: &AskParams<'_>, whose: Whose) -> Option<&Open> {
         let item = parsed.item_id.as_str()?;
         let scope = match whose {
@@ -128,7 +130,7 @@ impl Translator {
         self.turn.as_ref()?.tools.find(&key)
     }
 
-    /// Our own MCP server asks for nothing that has not been decided elsewhere.
+    /// Accepts requests of Angelia's own MCP server: what it asks for has been decided elsewhere.
     fn own_server(&self, params: &RawValue) -> Option<Answer> {
         let parsed: ElicitParams<'_> = serde_json::from_str(params.get()).ok()?;
         let server = parsed.server_name.as_str()?;
@@ -174,7 +176,7 @@ impl Translator {
         Some((request, What::Consent { for_session: false }))
     }
 
-    /// One of the caller's tools is called.
+    /// Handles a call of one of the caller's tools.
     fn call(&mut self, id: &RequestId, params: &RawValue, out: &mut Vec<Emitted>) -> Answer {
         let parsed: CallParams<'_> = serde_json::from_str(params.get()).unwrap_or_default();
         let named = (parsed.call_id.as_str(), parsed.tool.as_str(), self.turn.as_mut());
@@ -182,6 +184,7 @@ impl Translator {
             return decline(TOOL_CALL, params, "it does not say what it is about", out);
         };
         let key: ItemKey = ("".into(), call.into());
+        // The request may arrive before the item that describes the call.
         if turn.tools.find(&key).is_none() {
             if turn.tools.has_ended(&key) {
                 return decline(TOOL_CALL, params, "its call has ended", out);
@@ -207,13 +210,13 @@ impl Translator {
     }
 }
 
-/// The command as its item told it.
+/// Returns the command that the item of a call reported.
 fn command_of(call: &ToolCall) -> Option<String> {
     let input: Map<String, serde_json::Value> = serde_json::from_str(call.input.get()).ok()?;
     input.get("command")?.as_str().map(str::to_owned)
 }
 
-/// Nobody can decide it, so it does not happen.
+/// Declines a request, because nobody can decide it.
 fn decline(method: &str, params: &RawValue, why: &str, out: &mut Vec<Emitted>) -> Answer {
     native(method, params, out);
     notice(Level::Warning, "declined", format!("{method} was declined: {why}"), out);

@@ -1,4 +1,4 @@
-//! The beginning and the end of a turn.
+//! Handles the start and the end of a turn, and its plan and diff.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Translator {
     ) -> Option<Signal> {
         let parsed: Option<TurnParams<'_>> = serde_json::from_str(params.get()).ok();
         let told = parsed.as_ref().and_then(|all| Some((all, all.turn.0.as_ref()?)));
-        // Without an id nobody knows which turn it was.
+        // Without an id it is unknown which turn has ended.
         let Some((parsed, turn, id)) =
             told.and_then(|(all, turn)| Some((all, turn, turn.id.as_str()?)))
         else {
@@ -74,7 +74,7 @@ impl Translator {
             },
             Some("interrupted") => interrupted("interrupted"),
             Some("failed") => self.failed(turn),
-            // The end of a turn that says that it is none.
+            // An unknown status with an error counts as failed.
             _ if turn.error.0.is_some() => self.failed(turn),
             status => {
                 let status = status.unwrap_or("something unknown");
@@ -84,7 +84,7 @@ impl Translator {
         }
     }
 
-    /// The last message, behind the questions that were asked on the way.
+    /// Returns the last message, preceded by the questions that were asked during the turn.
     fn answer(&self, turn: &ToldTurn<'_>) -> Option<Arc<str>> {
         let ours = self.turn.as_ref()?;
         let told = turn.items.0.iter().flatten().rev().find_map(|raw| {
@@ -120,13 +120,14 @@ impl Translator {
         }
     }
 
-    /// The server did not take the turn up.
+    /// Ends a turn that the app-server refused to start.
     pub(super) fn refused(&mut self, message: &str, out: &mut Vec<Emitted>) -> Ended {
         let failure = Reported::words(message).failure(&self.around(None));
         self.finish(Ended::failed(failure), out)
     }
 
-    /// A message says that the turn was broken off; the server may never say that it is over.
+    /// Ends a turn when a message says that it was aborted; the app-server may never report its
+    /// end.
     pub(super) fn aborted(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
         self.turn.as_ref()?;
         Some(Signal::Ended(self.finish(interrupted("aborted by the agent"), out)))
@@ -158,7 +159,7 @@ impl Translator {
         Some(Signal::Ended(self.finish(ended, out)))
     }
 
-    /// Closes what is open, says what was spent, and forgets the turn.
+    /// Closes everything that is open, emits the usage, and forgets the turn.
     fn finish(&mut self, ended: Ended, out: &mut Vec<Emitted>) -> Ended {
         for key in self.pending.withdraw_all() {
             out.push(Emitted::Withdraw(key));
@@ -167,6 +168,7 @@ impl Translator {
             return ended;
         };
         turn.texts.keep(out);
+        // A command may outlive a completed turn, but not an interrupted or a failed one.
         let (why, ran_on) = match ended.status {
             Status::Completed => ("no result", true),
             Status::Interrupted => ("interrupted", false),
@@ -185,7 +187,8 @@ impl Translator {
         ended
     }
 
-    /// The same whether the model was asked for or is the program's own choice.
+    /// Hashes the launch prefix together with the model, so that the hash is the same whether the
+    /// profile names the model or Codex chose it.
     fn prefix_sha256(&self) -> Option<Arc<str>> {
         let launch = self.context.prefix_sha256.as_ref()?;
         let mut hash = Sha256::new();

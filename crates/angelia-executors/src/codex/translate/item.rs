@@ -1,4 +1,4 @@
-//! Items: those of words go to `text`, the rest are tools, or signs of something else.
+//! Handles items: text goes to `text`, most others are tool calls, and some have a special meaning.
 
 use angelia_core::{
     model::{Level, ToolCall, ToolId},
@@ -20,7 +20,7 @@ use crate::codex::{
     tool,
 };
 
-/// Which end of an item.
+/// Whether an item has started or completed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Started,
@@ -36,7 +36,7 @@ impl End {
     }
 }
 
-/// A parsed item with everything that says whose it is.
+/// A parsed item, with the facts that identify its owner.
 struct Told<'a> {
     end: End,
     params: &'a RawValue,
@@ -44,7 +44,7 @@ struct Told<'a> {
     item: Item<'a>,
     id: &'a str,
     key: ItemKey,
-    /// The call of the sub-agent it belongs to.
+    /// The tool call of the sub-agent to which the item belongs.
     parent: Option<ToolId>,
 }
 
@@ -143,7 +143,8 @@ impl Translator {
         None
     }
 
-    /// Our own words come back. In anybody else's they can say that the turn was broken off.
+    /// Ignores the echo of our own message. Any other user message may say that the turn was
+    /// aborted.
     fn user_message(&mut self, told: &Told<'_>, out: &mut Vec<Emitted>) -> Option<Signal> {
         let turn = self.turn.as_mut()?;
         if told.item.client_id.as_str().is_some() || turn.is_own_message(told.id) {
@@ -193,7 +194,7 @@ impl Translator {
         let tools = &mut turn.tools;
         let is_open = tools.find(&told.key).is_some();
         match told.end {
-            // The call of a caller's tool may come before its item.
+            // `item/tool/call` for a caller's tool may arrive before its item.
             End::Started if is_open => {
                 let open = tools.find(&told.key);
                 if !open.is_some_and(|open| matches!(open.about, About::CallerTool)) {
@@ -223,7 +224,7 @@ impl Translator {
         self.adopt(told);
     }
 
-    /// Threads that the call has started.
+    /// Registers the sub-agent threads that a tool call has started.
     fn adopt(&mut self, told: &Told<'_>) {
         let Some(turn) = self.turn.as_ref() else {
             return;
@@ -248,7 +249,7 @@ impl Translator {
         }
     }
 
-    /// A command of an earlier turn went on behind it.
+    /// Reports a command of an earlier turn that ran on after it.
     fn late_item(&mut self, told: &Told<'_>, out: &mut Vec<Emitted>) {
         if self.turn.is_some() {
             told.native(out);
@@ -267,7 +268,7 @@ impl Translator {
         }
     }
 
-    /// Output of a running tool, in case that its end is never told.
+    /// Keeps the output of a running tool, in case its end is never reported.
     pub(super) fn output_delta(&mut self, params: &RawValue) {
         let common = Common::parse(params);
         if let Some(open) = self.open_item(&common)
@@ -277,7 +278,7 @@ impl Translator {
         }
     }
 
-    /// The patch that is asked about has changed.
+    /// Updates the patch that an approval shows.
     pub(super) fn patch_updated(&mut self, params: &RawValue) {
         let common = Common::parse(params);
         let changes = Changes::of(common.changes);
@@ -299,7 +300,7 @@ impl Translator {
 }
 
 impl Open {
-    /// What was not known when it began.
+    /// Adds the details that were not known when the call started.
     fn learn(&mut self, call: ToolCall) {
         if !self.shown {
             let id = self.call.id.clone();
@@ -321,7 +322,7 @@ fn about(item: &Item<'_>) -> About {
     }
 }
 
-/// What a search is about is told when it is over.
+/// Returns whether the title of an item is known only when it completes, as for a web search.
 fn is_known_at_the_end(item: &Item<'_>) -> bool {
     item.kind() == "webSearch" && tool::searched(item).is_none()
 }

@@ -1,13 +1,13 @@
-//! What is said between turns and belongs to none: kept for the next one.
+//! Remembers earlier turns, and keeps notices that arrive between turns for the next one.
 
 use std::collections::VecDeque;
 
 use angelia_core::model::Notice;
 
-/// Ids of earlier turns that are remembered, to tell what is late from what is ours.
+/// How many ids of earlier turns are remembered, to tell late messages from those of our turn.
 const TURNS: usize = 256;
 
-/// More than this nobody reads.
+/// How many notices are kept between turns; the oldest are dropped first.
 const NEWS: usize = 16;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Late {
         self.turns.iter().any(|past| **past == *turn)
     }
 
-    /// A turn that was thought to be over runs on.
+    /// Forgets that a turn has ended, because it still runs.
     pub(super) fn runs_on(&mut self, turn: &str) {
         self.turns.retain(|past| **past != *turn);
     }

@@ -1,47 +1,50 @@
-//! What one thread of the app-server says, as events of one running turn: pure, synchronous, total.
-//! No message panics, none is dropped unless [`SILENT`] says why, and only the end of our own turn
-//! (or of the connection) ends a turn.
+//! Translates the messages of one app-server thread into the events of the running turn: pure,
+//! synchronous, total. No message panics, none is dropped unless [`SILENT`] gives the reason, and
+//! only the end of our own turn (or of the connection) ends a turn.
 //!
-//! One [`Translator`] lives as long as its thread is loaded. What the process half does with it:
+//! One [`CodexTranslator`] lives as long as its thread is loaded. Its owner calls:
 //!
-//! - [`Translator::new`] when `thread/start`, `resume` or `fork` has answered. Route to it every
-//!   message of which it [`owns`](Translator::owns) the [`Route`](super::protocol::message::Route)'s
-//!   thread (or parent), and everything that belongs to no thread; also between turns, when what it
-//!   emits belongs to nobody.
-//! - [`begin_turn`](Translator::begin_turn), then `turn/start`; its answer goes to
-//!   [`turn_accepted`](Translator::turn_accepted), an error to
-//!   [`turn_refused`](Translator::turn_refused). Notifications may come before the answer.
-//!   If [`active_turn`](Translator::active_turn) still names a turn, interrupt that one and wait
-//!   first: `turn/start` would steer it.
-//! - [`notification`](Translator::notification) for each notification; [`Signal::Ended`] ends the turn.
-//! - [`request`](Translator::request) for each request of the server; [`Answer`] says what to write,
-//!   now or after [`decide`](Translator::decide) or [`tool_result`](Translator::tool_result). A
-//!   [`Reply`] may want an interrupt, or words for the running turn, behind it.
-//! - [`steered`](Translator::steered) for each `turn/steer` that is sent.
-//! - [`too_long`](Translator::too_long) for a line over the limit.
-//! - [`end_of_output`](Translator::end_of_output) when the connection is gone.
+//! - [`CodexTranslator::new`] after the response to `thread/start`, `thread/resume` or
+//!   `thread/fork`. From then on the owner passes it every message whose
+//!   [`Route`](super::protocol::message::Route) names a thread (or parent) that it
+//!   [`owns`](CodexTranslator::owns), and every message without a thread. It does so between turns
+//!   too, and then discards the events.
+//! - [`begin_turn`](CodexTranslator::begin_turn) before it sends `turn/start`. The response goes to
+//!   [`on_turn_accepted`](CodexTranslator::on_turn_accepted), an error to
+//!   [`on_turn_refused`](CodexTranslator::on_turn_refused). Notifications may arrive before the
+//!   response. If [`active_turn`](CodexTranslator::active_turn) still names a turn, the owner must
+//!   interrupt that one and wait first: `turn/start` would steer it.
+//! - [`on_notification`](CodexTranslator::on_notification) for each notification;
+//!   [`Signal::Ended`] ends the turn.
+//! - [`on_request`](CodexTranslator::on_request) for each request of the app-server. The
+//!   [`RequestOutcome`] says what to write, now or after [`decide`](CodexTranslator::decide) or
+//!   [`on_tool_result`](CodexTranslator::on_tool_result). A [`DeferredReply`] may ask for an
+//!   interrupt or for steering input after it.
+//! - [`on_steer`](CodexTranslator::on_steer) for each `turn/steer` that is sent.
+//! - [`on_too_long`](CodexTranslator::on_too_long) for a line over the length limit.
+//! - [`on_end_of_output`](CodexTranslator::on_end_of_output) when the connection is gone.
 //!
-//! How it reads:
+//! Rules of the translation:
 //!
-//! - **Whose line is it.** Items belong to a turn by its id; ids of items repeat from turn to turn.
-//!   The first turn id that is not of an earlier turn is ours. What an earlier turn left running is
-//!   reported in the next one as a notice.
-//! - **Blocks.** Deltas are provisional, the completed item is authoritative. Every block that had a
-//!   delta gets a `Block`: the whole text, or empty when a retry replaced it. What was shown when
-//!   a turn breaks off stays.
+//! - **Ownership.** An item belongs to a turn by the turn's id; ids of items repeat from turn to
+//!   turn. The first turn id that is not of an earlier turn is ours. What an earlier turn left
+//!   running is reported in the next one as a notice.
+//! - **Blocks.** Deltas are provisional, the completed item is authoritative. Every block that had
+//!   a delta gets a `Block`: the whole text, or an empty one when a retry replaced it. When a turn
+//!   breaks off, the text that was shown stays.
 //! - **Dangling items are normal**; the end of the turn closes them.
 //!
-//! | file | |
+//! | file | contents |
 //! |---|---|
 //! | `text` | messages, reasoning, plans: deltas and whole blocks |
-//! | `item` | items that are tools |
+//! | `item` | items that are tool calls |
 //! | `status` | retries, compaction, limits, warnings |
-//! | `silent` | what is not passed on, and why |
-//! | `late` | what belongs to no turn |
-//! | `ask` | requests of the server |
-//! | `end` | the end of a turn |
-//! | `agents` | threads of sub-agents |
-//! | `turn` | what is known about the running turn |
+//! | `silent` | messages that are not passed on, and why |
+//! | `past_turns` | earlier turns, and notices between turns |
+//! | `requests` | requests of the app-server |
+//! | `lifecycle` | the start and the end of a turn |
+//! | `sub_agents` | threads of sub-agents |
+//! | `turn` | the state of the running turn |
 
 mod agents;
 mod ask;
@@ -77,63 +80,65 @@ use super::{
 };
 use crate::lenient::{Soft, Text};
 
-/// What is known about the thread before it says anything.
+/// The facts about a thread that are known before its first message.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
-    /// The server's own id of the conversation.
+    /// The app-server's own id of the conversation.
     pub thread: NativeSessionId,
     pub model: Option<Arc<str>>,
-    /// Of the model; decides whether a login or a key is to be checked.
+    /// The model's provider; decides whether hints name the login or the provider's key.
     pub provider: Option<Arc<str>>,
     /// The thread continues a conversation of an earlier process.
     pub resumed: bool,
-    /// The process was running before the first turn came.
+    /// The thread was started before the first turn arrived.
     pub warm: bool,
     pub prefix_sha256: Option<Arc<str>>,
     pub cwd: PathBuf,
-    /// In model mode nothing is asked: every approval is declined at once.
+    /// In model mode no approval reaches a person: every one is declined at once.
     pub mode: Mode,
-    /// The session's rules. The engine applies them; here they only choose which of several paths of
-    /// one patch it gets to see.
+    /// The session's rules. The engine applies them; here they only select which of several paths
+    /// of one patch the engine sees.
     pub permissions: Permissions,
-    /// Names of the MCP servers that we ourselves are; their calls are accepted.
+    /// Names of the MCP servers that Angelia itself provides; their calls are accepted.
     pub own_servers: Vec<Arc<str>>,
-    /// Who pays, from `account/read`.
+    /// The billing lane, from `account/read`.
     pub lane: Option<Arc<str>>,
-    /// In which the program writes times for people.
+    /// The time zone in which Codex writes times for people.
     pub zone: TimeZone,
 }
 
-/// What the agent must act on; at most one per message.
+/// An event that the agent must act on; at most one per message.
 #[derive(Clone, Debug)]
 pub enum Signal {
-    /// The turn is over by protocol.
+    /// The protocol has ended the turn.
     Ended(Ended),
 }
 
-/// What becomes of a request of the server.
+/// What to do with a request of the app-server.
 #[derive(Debug)]
 pub enum Answer {
-    /// Somebody decides: [`Translator::decide`] with this key has the result.
+    /// A person decides: [`CodexTranslator::decide`] with this key returns the result.
     Asked(Arc<str>),
-    /// One of the caller's tools: [`Translator::tool_result`] with this id has the result.
+    /// The caller runs one of its tools: [`CodexTranslator::on_tool_result`] with this id returns
+    /// the result.
     Tool(ToolId),
-    /// To be written at once.
+    /// Write this result at once.
     Now(Box<RawValue>),
-    /// To be written at once.
+    /// Write this error at once.
     Error(RpcError),
 }
 
-/// The answer to an earlier request of the server.
+/// The response to an earlier request of the app-server.
 #[derive(Debug)]
 pub struct Reply {
     pub id: RequestId,
     pub result: Box<RawValue>,
-    /// The answer alone does not end the turn, but it was meant to: send `turn/interrupt` behind it.
+    /// Send `turn/interrupt` after the response: the decision was to stop, and the response alone
+    /// does not end the turn.
     pub then_interrupt: bool,
-    /// The answer has no place for these words to the agent; `turn/steer` has.
+    /// Send this text with `turn/steer` after the response, which has no field for it.
     pub then_tell: Option<Arc<str>>,
 }
 
@@ -142,7 +147,7 @@ pub struct Translator {
     context: Context,
     model: Option<Arc<str>>,
     turn: Option<Turn>,
-    /// The turn the server is running, ours or not.
+    /// The turn that the app-server runs on this thread, ours or not.
     active: Option<Box<str>>,
     late: Late,
     agents: Agents,
@@ -151,14 +156,14 @@ pub struct Translator {
     resets_at: Option<Timestamp>,
 }
 
-/// Whose a message is, by its thread and turn.
+/// The owner of a message, by its thread and turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
-    /// Of the running turn.
+    /// The running turn.
     Ours,
-    /// Of a sub-agent, while a turn runs.
+    /// A sub-agent, while a turn runs.
     SubAgents,
-    /// Of an earlier turn.
+    /// An earlier turn.
     Late,
     Nobodys,
 }
@@ -178,7 +183,7 @@ impl Translator {
         }
     }
 
-    /// Our turn begins; `turn/start` is written next. A turn that has not ended is given up.
+    /// Begins our turn; `turn/start` is sent next. A turn that has not ended is given up.
     pub fn begin_turn(&mut self) {
         if let Some(id) = self.turn.take().and_then(|turn| turn.id) {
             self.late.ended(&id);
@@ -190,7 +195,7 @@ impl Translator {
         self.turn = Some(Turn::new());
     }
 
-    /// The answer to `turn/start`: what the turn is called.
+    /// Handles the response to `turn/start`, which names the turn.
     pub fn turn_accepted(&mut self, result: &RawValue, out: &mut Vec<Emitted>) {
         let Some(id) = super::protocol::opened::turn_id(result) else {
             return;
@@ -201,7 +206,8 @@ impl Translator {
         if turn.id.as_deref() == Some(&*id) {
             return;
         }
-        // It knows best, also when it took our words into a turn that already ran.
+        // The response is authoritative, also when it names a turn that was already running and
+        // took our input as steering.
         let earlier = turn.id.replace((&*id).into());
         if let Some(earlier) = earlier {
             self.late.ended(&earlier);
@@ -210,19 +216,19 @@ impl Translator {
         self.start(out);
     }
 
-    /// The error in place of an answer to `turn/start`.
+    /// Handles an error response to `turn/start`.
     pub fn turn_refused(&mut self, error: &RpcError, out: &mut Vec<Emitted>) -> Ended {
         self.refused(&error.message, out)
     }
 
-    /// We write a further message into the running turn.
+    /// Records that `turn/steer` sends another message into the running turn.
     pub fn steered(&mut self) {
         if let Some(turn) = self.turn.as_mut() {
             turn.steer();
         }
     }
 
-    /// A notification of this thread, of a sub-agent's, or of the whole process.
+    /// Translates a notification of this thread, of a sub-agent's thread, or of the whole process.
     pub fn notification(
         &mut self,
         method: &str,
@@ -252,7 +258,7 @@ impl Translator {
         None
     }
 
-    /// A request of the server: what is asked of people, or the answer to give at once.
+    /// Translates a request of the app-server into an approval, or into an immediate response.
     pub fn request(
         &mut self,
         id: &RequestId,
@@ -270,37 +276,38 @@ impl Translator {
         self.ask(id, method, params, out)
     }
 
-    /// The engine's decision on an earlier request; `None`: nothing waits for it (any more).
+    /// Applies the engine's decision to an earlier request. Returns `None` if no request waits for
+    /// it (any more).
     pub fn decide(&mut self, key: &str, decision: &Decision) -> Option<Reply> {
         self.pending.decide(key, decision)
     }
 
-    /// What a caller's tool has answered. `None`: the server has not asked yet and gets it when it
-    /// does, or does not wait for it any more.
+    /// Takes the result of a caller's tool. Returns `None` if the app-server has not sent its
+    /// request yet (the result is kept for it), or no longer waits for the result.
     pub fn tool_result(&mut self, id: &ToolId, ok: bool, content: &[Content]) -> Option<Reply> {
         let running = |turn: &Turn| turn.tools.running().any(|open| open.call.id == *id);
         let runs = self.turn.as_ref().is_some_and(running);
         self.pending.tool_result(id, answer::tool_result(ok, content), runs)
     }
 
-    /// A line over the limit was skipped. It never ends a turn, whatever it was.
+    /// Reports that a line over the limit was skipped. It never ends a turn, whatever it was.
     pub fn too_long(&mut self, bytes: usize, out: &mut Vec<Emitted>) {
         let text = format!("the agent wrote a line of {bytes} bytes, too long to read; skipped");
         notice(Level::Warning, "line_too_long", text, out);
     }
 
-    /// The connection is gone. Within a turn that ends it, as failed.
+    /// Handles the end of the connection. It fails a running turn.
     pub fn end_of_output(&mut self, out: &mut Vec<Emitted>) -> Option<Signal> {
         self.active = None;
         self.broken_off("the agent exited before it finished the turn", out)
     }
 
-    /// Is this thread ours, or a sub-agent's of ours?
+    /// Returns whether this thread is ours or one of our sub-agents'.
     pub fn owns(&self, thread: &str) -> bool {
         thread == self.context.thread.as_str() || self.agents.owns(thread)
     }
 
-    /// Is a message on this way ours?
+    /// Returns whether a message with this route concerns us.
     pub fn is_for(&self, route: &Route<'_>) -> bool {
         let owned = |thread: &Option<std::borrow::Cow<'_, str>>| {
             thread.as_deref().is_some_and(|thread| self.owns(thread))
@@ -308,29 +315,30 @@ impl Translator {
         route.thread.is_none() || owned(&route.thread) || owned(&route.parent)
     }
 
-    /// The turn the server is running on this thread, as far as it has told: what to interrupt and
-    /// to steer, and what must be over before the next one is begun.
+    /// Returns the turn that the app-server runs on this thread, as far as it has told: the turn to
+    /// interrupt or to steer, and the one that must end before the next is started.
     pub fn active_turn(&self) -> Option<&str> {
         let ours = self.turn.as_ref().and_then(|turn| turn.id.as_deref());
         ours.or(self.active.as_deref())
     }
 
-    /// Keys of approvals the server still waits for.
+    /// Returns the keys of approvals for which the app-server still waits.
     pub fn pending(&self) -> impl Iterator<Item = &Arc<str>> {
         self.pending.keys()
     }
 
-    /// The model, as of the latest news.
+    /// Returns the model, as last reported.
     pub fn model(&self) -> Option<&Arc<str>> {
         self.model.as_ref()
     }
 
-    /// When an exhausted quota opens again, for whoever has a clock.
+    /// Returns the time at which an exhausted quota resets. The translator has no clock: the caller
+    /// must check whether that time has passed.
     pub fn resets_at(&self) -> Option<Timestamp> {
         self.resets_at
     }
 
-    /// Sorts a message.
+    /// Returns the owner of a message by its thread and turn.
     fn whose(&self, thread: &Soft<Text<'_>>, turn: &Soft<Text<'_>>) -> Whose {
         if let Some(thread) = thread.as_str()
             && thread != self.context.thread.as_str()
@@ -351,8 +359,9 @@ impl Translator {
         }
     }
 
-    /// Sorts the beginning or the end of a turn: the first that is not an earlier one is ours.
-    /// Nothing else names it, because a thread that is taken up repeats what it last told.
+    /// Returns the owner of a `turn/started` or `turn/completed`. The first turn that is not an
+    /// earlier one becomes ours. No other message may name our turn, because a resumed thread
+    /// repeats its last messages.
     fn whose_turn(
         &mut self,
         thread: &Soft<Text<'_>>,
@@ -370,7 +379,7 @@ impl Translator {
         self.whose(thread, turn)
     }
 
-    /// The server has taken our turn up.
+    /// Emits `Started` once, and the notices that were queued between turns.
     fn start(&mut self, out: &mut Vec<Emitted>) {
         let Some(turn) = self.turn.as_mut() else {
             return;
@@ -392,7 +401,7 @@ impl Translator {
         }
     }
 
-    /// Something people may want to know, now or in the next turn.
+    /// Emits a notice now if a turn has started, otherwise at the start of the next turn.
     fn news(
         &mut self,
         level: Level,

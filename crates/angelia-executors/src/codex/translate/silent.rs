@@ -1,32 +1,32 @@
-//! What is not passed on.
+//! Lists the messages that the translation does not pass on.
 
-/// What is said but not passed on, and why. The names are those `Native` would have.
+/// Messages that are not passed on, and why. The names are those that `Native` events would have.
 pub const SILENT: &[(&str, &str)] = &[
-    ("thread/started", "the answer to our request says it"),
-    ("thread/status/changed", "the turn says it"),
+    ("thread/started", "the response to our request contains it"),
+    ("thread/status/changed", "the events of the turn show it"),
     ("thread/readState/changed", "for lists of threads"),
-    ("thread/settings/updated", "our own settings come back; the model is taken from it"),
+    ("thread/settings/updated", "echoes our own settings; the model is taken from it"),
     ("thread/name/updated", "for lists of threads"),
     ("thread/goal/cleared", "there was none"),
     ("thread/compacted", "older form of the item"),
     ("thread/tokenUsage/updated", "the end of the turn has the sums"),
-    ("account/rateLimits/updated", "kept for failures; a limit that is reached is told"),
-    ("account/updated", "of the whole process"),
-    ("account/login/completed", "of the whole process"),
-    ("remoteControl/status/changed", "of the whole process"),
+    ("account/rateLimits/updated", "kept for failures; a limit that is reached becomes a notice"),
+    ("account/updated", "concerns the whole process"),
+    ("account/login/completed", "concerns the whole process"),
+    ("remoteControl/status/changed", "concerns the whole process"),
     ("mcpServer/startupStatus/updated", "only failures are news"),
     ("skills/changed", "for lists"),
     ("app/list/updated", "for lists"),
     ("turn/started", "becomes `Started`"),
     ("turn/diff/updated", "the last one is passed on at the end of the turn"),
-    ("serverRequest/resolved", "of a question that was answered; of others it becomes `Withdraw`"),
-    ("error", "of the last attempt: the end of the turn says it"),
-    ("item/started/userMessage", "our own words come back"),
-    ("item/completed/userMessage", "our own words come back"),
+    ("serverRequest/resolved", "of an answered question; otherwise it becomes `Withdraw`"),
+    ("error", "of the last attempt: the end of the turn reports it"),
+    ("item/started/userMessage", "echoes our own message"),
+    ("item/completed/userMessage", "echoes our own message"),
     ("item/started/agentMessage", "it has no text yet"),
     ("item/started/reasoning", "it has no text yet"),
     ("item/started/plan", "it has no text yet"),
-    ("item/started/webSearch", "what is searched for is known at the end"),
+    ("item/started/webSearch", "the search query is known at the end"),
     ("item/completed/reasoning", "without any text"),
     ("item/completed/agentMessage", "without any text"),
     ("item/completed/plan", "without any text"),
@@ -37,7 +37,7 @@ pub const SILENT: &[(&str, &str)] = &[
     ("item/fileChange/patchUpdated", "kept for the approval"),
 ];
 
-/// What of a whole process, or about lists of threads, nobody in a turn needs.
+/// Notifications that concern the whole process or lists of threads, and matter to no turn.
 pub(super) const IGNORED: &[&str] = &[
     "thread/readState/changed",
     "thread/name/updated",

@@ -1,4 +1,4 @@
-//! How things stand: retries, limits, usage, warnings, and whatever else is said beside the work.
+//! Handles retries, limits, usage, warnings and other notifications beside the actual work.
 
 use angelia_core::{
     model::Level,
@@ -24,7 +24,7 @@ use crate::{
     prose::cut,
 };
 
-/// The reasons of others are told up to here.
+/// How much of another program's error text is shown, in characters.
 const REASON: usize = 500;
 
 impl Translator {
@@ -52,7 +52,7 @@ impl Translator {
         }
     }
 
-    /// A failed attempt. While the server tries again it is a status, never a failure.
+    /// Handles a failed attempt. While Codex retries, the error is a status and not a failure.
     fn error(&mut self, params: &RawValue, out: &mut Vec<Emitted>) {
         let parsed: Option<ErrorParams<'_>> = serde_json::from_str(params.get()).ok();
         let told = parsed.as_ref().and_then(|all| Some((all, all.error.0.as_ref()?)));
@@ -71,6 +71,7 @@ impl Translator {
             turn.error = Some(reported);
             return;
         }
+        // The next attempt replaces the text of the broken stream.
         turn.texts.abandon();
         let words = [error.message.as_str(), error.additional_details.as_str()];
         let mut text = words.into_iter().flatten().collect::<Vec<_>>().join(": ");
@@ -108,7 +109,7 @@ impl Translator {
         }
     }
 
-    /// Windows that are used up, and when they open again.
+    /// Remembers when an exhausted rate limit resets, and reports it.
     fn rate_limits(&mut self, params: &RawValue, out: &mut Vec<Emitted>) {
         let parsed: LimitParams<'_> = serde_json::from_str(params.get()).unwrap_or_default();
         let Some(limits) = parsed.rate_limits.0 else {
@@ -128,7 +129,7 @@ impl Translator {
             (until, _) => until,
         };
         let was = self.resets_at;
-        // Nothing about a window says nothing about its end.
+        // A message without any window says nothing about the reset time.
         if until.is_some() || known().next().is_some() {
             self.resets_at = until;
         }
@@ -146,7 +147,7 @@ impl Translator {
             return native("thread/status/changed", params, out);
         };
         let ours = parsed.thread_id.as_str() == Some(self.context.thread.as_str());
-        // Whatever ran runs no longer, also if its end was never told.
+        // An idle thread runs no turn, even if the end of the last one was never reported.
         if ours && self.turn.is_none() && status.kind.as_str() == Some("idle") {
             self.active = None;
         }
@@ -203,7 +204,7 @@ impl Translator {
         }
     }
 
-    /// A question needs no answer any more.
+    /// Withdraws an approval that the app-server no longer waits for.
     pub(super) fn resolved(&mut self, params: &RawValue, out: &mut Vec<Emitted>) {
         let common = Common::parse(params);
         let Some(id) = common.request_id.and_then(RequestId::of) else {

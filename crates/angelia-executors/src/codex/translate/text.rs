@@ -1,8 +1,8 @@
-//! Words as they are written: messages, reasoning and plans.
+//! Text of messages, reasoning and plans.
 //!
-//! Deltas are provisional; the completed item settles its blocks. A stream that is tried again
-//! begins from the start, under the same id or another one: what the broken one has shown is taken
-//! back as soon as there is something in its place, and stays if there never is.
+//! Deltas are provisional; the completed item settles its blocks. A stream that is retried starts
+//! over, under the same item id or another one: the text of the broken stream is withdrawn as soon
+//! as there is a replacement, and stays if there never is one.
 
 use angelia_core::{
     model::{BlockId, EventKind, TextChannel},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::codex::protocol::{item::Item, notification::Common};
 
-/// How a message says that the turn was broken off.
+/// The marker with which a message says that the turn was aborted.
 const ABORTED: &str = "<turn_aborted>";
 
 #[derive(Debug, Default)]
@@ -27,9 +27,9 @@ struct Slot {
     item: Box<str>,
     part: Part,
     channel: TextChannel,
-    /// Ours, once something was shown.
+    /// The id of our block, once some text was shown.
     block: Option<BlockId>,
-    /// What the deltas add up to.
+    /// The sum of the deltas.
     text: String,
     state: State,
 }
@@ -42,7 +42,7 @@ enum State {
     Settled,
 }
 
-/// Which text of an item.
+/// Selects one of the texts of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Whole,
@@ -76,7 +76,7 @@ impl Texts {
         })
     }
 
-    /// The stream broke off and is tried again.
+    /// Marks the open texts as abandoned: the stream broke off and is retried.
     pub(super) fn abandon(&mut self) {
         for slot in &mut self.0 {
             if slot.state == State::Open {
@@ -85,7 +85,7 @@ impl Texts {
         }
     }
 
-    /// There is something in the place of what was abandoned.
+    /// Withdraws the abandoned texts, because there is a replacement.
     pub(super) fn withdraw_abandoned(&mut self, out: &mut Vec<Emitted>) {
         self.withdraw(|slot| slot.state == State::Abandoned, out);
     }
@@ -103,7 +103,7 @@ impl Texts {
         });
     }
 
-    /// The turn is over: what was shown stays, and becomes whole blocks.
+    /// Ends the turn: text that was shown stays, and becomes whole blocks.
     pub(super) fn keep(&mut self, out: &mut Vec<Emitted>) {
         for slot in self.0.drain(..) {
             if slot.state != State::Settled
@@ -131,13 +131,13 @@ impl Turn {
         event(kind, out);
     }
 
-    /// An item of words begins, perhaps not for the first time.
+    /// Withdraws the unsettled text of an item that starts, perhaps not for the first time.
     fn begin_words(&mut self, item: &str, out: &mut Vec<Emitted>) {
         self.texts.withdraw_abandoned(out);
         self.texts.withdraw(|slot| *slot.item == *item, out);
     }
 
-    /// The whole text of a part. `false`: it was settled before.
+    /// Settles one text of an item. Returns `false` if it was settled before.
     fn settle(&mut self, item: &str, part: Part, whole: &str, out: &mut Vec<Emitted>) -> bool {
         self.texts.withdraw_abandoned(out);
         if self.texts.find(item, part, State::Open).is_none() {
@@ -157,7 +157,7 @@ impl Turn {
         true
     }
 
-    /// What the completed item does not repeat stands as it was streamed.
+    /// Settles the texts that the completed item does not repeat, as they were streamed.
     fn settle_rest(&mut self, item: &str, out: &mut Vec<Emitted>) {
         for slot in &mut self.texts.0 {
             if *slot.item == *item && slot.state == State::Open {
@@ -172,7 +172,7 @@ impl Turn {
 }
 
 impl Translator {
-    /// A piece of a message, a plan, or a thought.
+    /// Handles a delta of a message, a plan or reasoning.
     pub(super) fn delta(&mut self, method: &str, params: &RawValue, out: &mut Vec<Emitted>) {
         let common = Common::parse(params);
         let (Some(item), Some(delta)) = (common.item_id.as_str(), common.delta.as_str()) else {
@@ -194,7 +194,7 @@ impl Translator {
         }
     }
 
-    /// An item of words begins.
+    /// Handles the start of an item that consists of text.
     pub(super) fn words_started(&mut self, id: &str, out: &mut Vec<Emitted>) {
         if let Some(turn) = self.turn.as_mut() {
             turn.back_to_work(out);
@@ -202,7 +202,7 @@ impl Translator {
         }
     }
 
-    /// A message of the model, a plan, the result of a review. `false`: nothing new.
+    /// Handles a completed message, plan or review result. Returns `false` if it adds nothing.
     pub(super) fn words_completed(
         &mut self,
         id: &str,
@@ -224,6 +224,7 @@ impl Translator {
         if text.trim().is_empty() {
             return true;
         }
+        // An `async` question does not wait for a reply within this turn.
         if item.delivery.as_str() == Some("async") {
             turn.questions.push(text.into());
         } else if item.phase.as_str() != Some("commentary") {
@@ -232,7 +233,7 @@ impl Translator {
         true
     }
 
-    /// `false`: nothing new.
+    /// Handles a completed reasoning item. Returns `false` if it adds nothing.
     pub(super) fn reasoning_completed(
         &mut self,
         id: &str,
@@ -248,7 +249,7 @@ impl Translator {
         for (number, text) in (0..).zip(summary) {
             new |= turn.settle(id, Part::Summary(number), text, out);
         }
-        // The raw thoughts, unless a summary stands for them and they were not shown.
+        // The raw reasoning counts only if it was shown, or if there is no summary.
         for (number, text) in (0..).zip(item.texts()) {
             let part = Part::Content(number);
             if summary.is_empty() || turn.texts.find(id, part, State::Open).is_some() {
@@ -260,7 +261,7 @@ impl Translator {
     }
 }
 
-/// Nothing but the sign that the turn was broken off.
+/// Returns whether a text is the marker of an aborted turn.
 pub(super) fn is_aborted(text: &str) -> bool {
     text.trim_start().starts_with(ABORTED)
 }

@@ -1,4 +1,4 @@
-//! What is known about the running turn.
+//! The state of the running turn.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,18 +15,18 @@ use angelia_core::{
 use super::{event, text::Texts};
 use crate::codex::{failure::Reported, patch::Changes, usage::Count};
 
-/// Of a command's output this much is kept for the case that its end is never reported.
+/// How much of a command's output is kept, in case its end is never reported.
 const OUTPUT: usize = 64 * 1024;
 
-/// An item by its thread and turn, where those are not the main ones, and its id.
+/// The thread and turn of an item (empty for the main ones), and the item's id.
 pub(super) type ItemKey = (Box<str>, Box<str>);
 
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// The server's name of it, once known.
+    /// The app-server's id of the turn, once it is known.
     pub(super) id: Option<Box<str>>,
     pub(super) started: bool,
-    /// How many messages of ours the server has still to repeat.
+    /// How many messages of ours the app-server has yet to echo.
     own_words: usize,
     heard: HashSet<Box<str>>,
     next_block: BlockId,
@@ -34,14 +34,14 @@ pub(super) struct Turn {
     pub(super) tools: Tools,
     activity: Option<Activity>,
     pub(super) usage: Count,
-    /// Of the thread itself, never of a sub-agent's.
+    /// Fill level of the thread's own context, never that of a sub-agent.
     pub(super) filled: Option<ContextWindow>,
     pub(super) error: Option<Reported>,
     pub(super) login_hinted: bool,
     pub(super) compacted: bool,
-    /// The latest of the patches of this turn, all together.
+    /// The latest combined diff of this turn.
     pub(super) diff: Option<RawJson>,
-    /// The last thing said that could be the answer.
+    /// The last message that could be the answer.
     pub(super) answer: Option<Arc<str>>,
     /// Questions that do not wait for an answer in this turn.
     pub(super) questions: Vec<Arc<str>>,
@@ -56,7 +56,7 @@ impl Turn {
         self.own_words += 1;
     }
 
-    /// A message in a user's name: is it one that we have written?
+    /// Returns whether a user message is the echo of one that we sent.
     pub(super) fn is_own_message(&mut self, item: &str) -> bool {
         if self.heard.contains(item) {
             return true;
@@ -82,7 +82,7 @@ impl Turn {
         }
     }
 
-    /// A retry or a compaction is over.
+    /// Ends the activity of a retry or a compaction: the model is at work again.
     pub(super) fn back_to_work(&mut self, out: &mut Vec<Emitted>) {
         if matches!(self.activity, Some(Activity::Retrying | Activity::Compacting)) {
             self.set_activity(Activity::WaitingForModel, out);
@@ -90,11 +90,11 @@ impl Turn {
     }
 }
 
-/// The tools of a turn: those that run, and the names that are taken.
+/// The tool calls of a turn: those that run, and the ids that are taken.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     open: Vec<Open>,
-    /// How often an id was used; ids of items may come again.
+    /// How often an item id was used; item ids may repeat.
     used: HashMap<Box<str>, usize>,
     ids: HashSet<ToolId>,
 }
@@ -103,13 +103,13 @@ pub(super) struct Tools {
 pub(super) struct Open {
     pub(super) key: ItemKey,
     pub(super) call: ToolCall,
-    /// Viewers have seen the call.
+    /// A `ToolCall` event has been emitted.
     pub(super) shown: bool,
     pub(super) about: About,
     output: String,
 }
 
-/// What an approval of the item needs to know.
+/// The details of a tool call that its approval shows.
 #[derive(Debug)]
 pub(super) enum About {
     Command { cwd: Option<Box<str>> },
@@ -120,7 +120,7 @@ pub(super) enum About {
 }
 
 impl Tools {
-    /// A name for the item that no other tool of the turn has: its own, if it is free.
+    /// Returns an id that no other tool call of the turn has: the item's own id, if it is free.
     fn name(&mut self, item: &str) -> ToolId {
         let count = self.used.entry(item.into()).or_insert(0);
         loop {
@@ -174,7 +174,7 @@ impl Tools {
         }
     }
 
-    /// The turn is over. `ran_on`: a command may go on without it.
+    /// Closes all calls at the end of the turn. `ran_on`: commands may run on in the background.
     pub(super) fn close_all(&mut self, why: &str, ran_on: bool, out: &mut Vec<Emitted>) {
         for mut open in self.open.drain(..) {
             open.show(out);

@@ -1,4 +1,5 @@
-//! Linux: `/proc` shows every process's environment, and a pidfd names a process for good.
+//! Linux: `/proc` shows the environment of every process, and a pidfd identifies a process even
+//! after its pid has been reused.
 
 use std::{
     fmt::Write as _,
@@ -21,19 +22,19 @@ use super::{
     Row, StartTime,
 };
 
-/// How often to look whether a process has gone. (Waiting on the pidfd would need unsafe code.)
+/// The interval for polling whether a process has exited. (Waiting on the pidfd needs unsafe code.)
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// How often, and how long apart, to look at a process that is between two programs.
+/// How often, and at which interval, to read the environment of a process that is executing `exec`.
 const EXEC_LOOKS: usize = 50;
 const EXEC_PAUSE: Duration = Duration::from_micros(100);
-/// How often an environment must look empty, beyond the first time, to be believed.
+/// How often an environment must be read as empty, after the first time, before it counts as empty.
 const EMPTY_LOOKS: usize = 3;
 
-/// Longer environments do not exist: the kernel's limit for arguments and environment is 6 MiB.
+/// Environments are shorter: the kernel's limit for arguments and environment is 6 MiB.
 const LONGEST_FILE: usize = 8 * 1024 * 1024;
 
-/// Nothing to keep: the environment of the processes is the ledger.
+/// Does nothing: on Linux the environments of the processes serve as the ledger.
 #[expect(clippy::unnecessary_wraps, reason = "on macOS this writes a file")]
 pub(in super::super) fn record(_ledger: &Path, _mark: &Mark, _leader: Pid) -> io::Result<()> {
     Ok(())
@@ -45,7 +46,7 @@ pub(in super::super) fn start_time(pid: Pid) -> Option<StartTime> {
     Proc::default().stat(pid).map(|stat| stat.row.start)
 }
 
-/// Our user's processes that carry a wanted mark.
+/// Returns our user's processes whose mark matches.
 pub(in super::super) fn marked(_ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
     let mut proc = Proc::default();
     let mut found = Vec::new();
@@ -54,7 +55,7 @@ pub(in super::super) fn marked(_ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -
         if !is_wanted() || !is_our_users(pid) {
             continue;
         }
-        // Asked again with the process in hand: before, the pid could still change owners.
+        // Check the mark again after opening the handle: before that, the pid could be reused.
         if let Some(handle) = Handle::open(pid)
             && is_wanted()
         {
@@ -64,29 +65,29 @@ pub(in super::super) fn marked(_ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -
     found
 }
 
-/// Everything that runs.
+/// Returns all running processes.
 pub(in super::super) fn table() -> Vec<Row> {
     let mut proc = Proc::default();
     pids().filter_map(|pid| proc.stat(pid)).filter(|stat| !stat.dead).map(|stat| stat.row).collect()
 }
 
-/// Whether the process has been exempted from sweeps, with everything below it.
+/// Reports whether the process, with its descendants, is exempt from sweeps.
 pub(in super::super) fn is_released(pid: Pid) -> bool {
     Proc::default().variable(pid).is_some_and(|value| value == mark::RELEASED.as_bytes())
 }
 
-/// A hold on one process, which nobody who gets its pid later can be mistaken for.
+/// A handle on one process. A later process with the same pid is never mistaken for it.
 #[derive(Debug)]
 pub(in super::super) struct Handle {
     row: Row,
-    /// `None` on kernels without pidfds (before 5.3): there the start time is compared before
-    /// every signal.
+    /// `None` on kernels without pidfds (before 5.3); then the start time is compared before every
+    /// signal.
     pidfd: Option<OwnedFd>,
 }
 
 impl Handle {
-    /// Takes hold of whoever has this pid now. What is read from `/proc` *afterwards* is about the
-    /// process in hand, or the process in hand is dead and cannot be signalled any more.
+    /// Opens a handle on the process that has this pid now. Data read from `/proc` *afterwards* is
+    /// about this process, or this process is dead and can no longer be signalled.
     pub(in super::super) fn open(pid: Pid) -> Option<Self> {
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
         let stat = Proc::default().stat(pid).filter(|stat| !stat.dead)?;
@@ -101,13 +102,13 @@ impl Handle {
         &self.row
     }
 
-    /// Whether the pid still belongs to this process, and it has not ended.
+    /// Reports whether the pid still belongs to this process and the process is running.
     pub(in super::super) fn is_current(&self) -> bool {
         let now = Proc::default().stat(self.row.pid);
         now.is_some_and(|stat| !stat.dead && stat.row.start == self.row.start)
     }
 
-    /// Signals this process and no other. If it is gone there is nothing to do.
+    /// Signals this process and no other. Does nothing if it has exited.
     pub(in super::super) fn signal(&self, signal: Signal) {
         _ = match &self.pidfd {
             Some(pidfd) => pidfd_send_signal(pidfd, signal),
@@ -116,7 +117,7 @@ impl Handle {
         };
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has exited.
     pub(in super::super) async fn gone(&self) {
         while self.is_current() {
             sleep(LOOK_AGAIN).await;
@@ -124,7 +125,7 @@ impl Handle {
     }
 }
 
-/// The processes (not the threads) in `/proc`.
+/// Returns the processes (not the threads) in `/proc`.
 fn pids() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").inspect_err(|error| {
         tracing::warn!(%error, "/proc cannot be read: leftover agent processes are not found");
@@ -136,7 +137,8 @@ fn pids() -> impl Iterator<Item = Pid> {
         .filter_map(Pid::from_raw)
 }
 
-/// As root we could read, and kill, everybody's.
+/// Reports whether the process belongs to our user. As root we could otherwise kill other users'
+/// processes.
 fn is_our_users(pid: Pid) -> bool {
     let folder = fs::metadata(format!("/proc/{}", pid.as_raw_nonzero()));
     folder.is_ok_and(|folder| folder.uid() == geteuid().as_raw())
@@ -144,23 +146,23 @@ fn is_our_users(pid: Pid) -> bool {
 
 struct Stat {
     row: Row,
-    /// A zombie: it only waits for its parent.
+    /// The process is a zombie or dead.
     dead: bool,
     environment: Environment,
 }
 
-/// What it means when the environment of a process reads as nothing.
+/// Why reading the environment of a process returned no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Environment {
     /// A kernel thread or a zombie.
     None,
-    /// There are no variables; or, rarely, the kernel is just about to set them up.
+    /// There are no variables or, rarely, the kernel has not set them up yet.
     Empty,
-    /// It is executing a program this very moment, and between the old one and the new.
+    /// The process is in the middle of an `exec`.
     Pending,
 }
 
-/// Reads files of `/proc`, through the same two buffers from process to process.
+/// Reads files of `/proc`, reusing its two buffers for all processes.
 #[derive(Default)]
 struct Proc {
     path: String,
@@ -173,11 +175,12 @@ impl Proc {
         std::str::from_utf8(self.variable(pid)?).ok()?.parse().ok()
     }
 
-    /// The value of our variable in the environment the process was started with.
+    /// Returns the value of our variable in the environment that the process was started with.
     fn variable(&mut self, pid: Pid) -> Option<&[u8]> {
         let mut looked_empty = 0;
         for _ in 0..EXEC_LOOKS {
-            // Other users' processes, and those that hide, cannot be read: they carry nothing.
+            // The environments of other users' and of non-dumpable processes cannot be read; such
+            // processes count as unmarked.
             self.load(pid, "environ")?;
             if self.read > 0 {
                 return value_of(&self.bytes[..self.read], mark::VARIABLE);
@@ -219,7 +222,7 @@ impl Proc {
     }
 }
 
-/// The first `name=value` in a NUL-separated block; like `getenv`.
+/// Returns the value of the first `name=value` in a NUL-separated block, like `getenv`.
 fn value_of<'a>(block: &'a [u8], name: &str) -> Option<&'a [u8]> {
     memmem::find_iter(block, name).find_map(|at| {
         let starts_an_entry = at == 0 || block[at - 1] == 0;
@@ -228,11 +231,12 @@ fn value_of<'a>(block: &'a [u8], name: &str) -> Option<&'a [u8]> {
     })
 }
 
-/// `pid (name) state ppid …` (see proc(5)). The name may hold anything, also blanks and parentheses.
+/// Parses `pid (name) state ppid …` (see proc(5)). The name may contain any characters, including
+/// spaces and parentheses.
 fn parse_stat(pid: Pid, line: &[u8]) -> Option<Stat> {
     const KERNEL_THREAD: u64 = 0x0020_0000;
     let after_name = &line[memchr::memrchr(b')', line)? + 1..];
-    // The manual counts from 1, and the name is field 2.
+    // The manual counts fields from 1; the name is field 2, so `fields` starts at field 3.
     let mut fields = std::str::from_utf8(after_name).ok()?.split_ascii_whitespace();
     let state = fields.next()?;
     let mut numbers = fields.map(|field| field.parse::<u64>().unwrap_or(0));
@@ -297,7 +301,7 @@ mod tests {
         assert_eq!(of("R", 0x40_0000, [5000, 5000]), Environment::Empty);
         assert_eq!(of("I", 0x20_8040, [0, 0]), Environment::None);
         assert_eq!(of("Z", 0x40_0000, [0, 0]), Environment::None);
-        // Read as empty, but now there is one: a program has just been replaced.
+        // The environment was empty when read but exists now: an `exec` has just completed.
         assert_eq!(of("R", 0x40_0000, [5000, 6000]), Environment::Pending);
     }
 
@@ -316,8 +320,8 @@ mod tests {
         assert_eq!(Some(us.start), start_time(ourselves()));
     }
 
-    /// Whoever got a remembered pid later has another start time, and is not touched. (With a
-    /// pidfd the kernel itself sees to that; here without.)
+    /// A later process with a reused pid has another start time and is not signalled. (With a pidfd
+    /// the kernel guarantees that; this test runs without one.)
     #[test]
     fn a_recycled_pid_is_not_signalled() {
         let us = Handle::open(ourselves()).unwrap();

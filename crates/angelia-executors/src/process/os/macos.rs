@@ -1,9 +1,9 @@
-//! macOS: no `/proc` and no pidfds. `ps` gives the process table, and a ledger on disk remembers
-//! which pids (with their start times) belong to which mark.
+//! macOS: there is no `/proc` and there are no pidfds. `ps` gives the process table, and a ledger
+//! on disk records which pids (with their start times) belong to which mark.
 //!
 //! Untested on a real macOS; the tests run it on Linux, whose `ps` understands the same options.
-//! Weaker than Linux in two ways: a descendant that left its parent *and* was born after the last
-//! note in the ledger is not found, and start times are in whole seconds.
+//! Weaker than Linux in two ways: a descendant that left its parent *and* was started after the
+//! last ledger entry is not found, and start times have a resolution of one second.
 
 use std::{
     fmt::Write as _,
@@ -21,7 +21,7 @@ use super::{super::mark::Mark, Row, StartTime};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Notes the leader of a mark and all its present descendants.
+/// Records the group leader of a mark and all its present descendants in the ledger.
 pub(in super::super) fn record(ledger: &Path, mark: &Mark, leader: Pid) -> io::Result<()> {
     let table = table();
     let mut family: Vec<&Row> = table.iter().filter(|row| row.pid == leader).collect();
@@ -38,7 +38,7 @@ pub(in super::super) fn record(ledger: &Path, mark: &Mark, leader: Pid) -> io::R
     fs::write(page(ledger, mark), lines)
 }
 
-/// Drops the page of a mark that has nothing left.
+/// Removes the ledger file of a mark that has no processes left.
 pub(in super::super) fn forget(ledger: &Path, mark: &Mark) {
     _ = fs::remove_file(page(ledger, mark));
 }
@@ -47,7 +47,7 @@ pub(in super::super) fn start_time(pid: Pid) -> Option<StartTime> {
     row_of(pid).map(|row| row.start)
 }
 
-/// The processes that the ledger holds under a wanted mark and that still are the same.
+/// Returns the processes that the ledger lists under a matching mark and whose pid was not reused.
 pub(in super::super) fn marked(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) -> Vec<Handle> {
     let Ok(pages) = fs::read_dir(ledger) else {
         return Vec::new();
@@ -67,17 +67,17 @@ pub(in super::super) fn marked(ledger: &Path, wanted: &dyn Fn(&Mark) -> bool) ->
     found
 }
 
-/// Everything that runs.
+/// Returns all running processes.
 pub(in super::super) fn table() -> Vec<Row> {
     ps(&["-ax"])
 }
 
-/// Environments cannot be read here, so nobody can be seen to be released.
+/// Always `false`: environments cannot be read on macOS, so a release is not visible.
 pub(in super::super) fn is_released(_pid: Pid) -> bool {
     false
 }
 
-/// A process by pid and start time; both are compared right before every signal.
+/// A process identified by pid and start time; both are compared right before every signal.
 #[derive(Debug)]
 pub(in super::super) struct Handle {
     row: Row,
@@ -107,7 +107,7 @@ impl Handle {
     }
 
     pub(in super::super) async fn gone(&self) {
-        // The cheap question first: `ps` is only asked while somebody has the pid.
+        // The cheap check first: run `ps` only while a process has the pid.
         while test_kill_process(self.row.pid).is_ok() && self.is_current() {
             sleep(LOOK_AGAIN).await;
         }
@@ -128,11 +128,11 @@ fn row_of(pid: Pid) -> Option<Row> {
 }
 
 fn ps(which: &[&str]) -> Vec<Row> {
-    // One `-o` per column: in a list, BSD takes everything after the first `=` for a heading.
+    // One `-o` per column: in a list, BSD `ps` reads everything after the first `=` as a heading.
     const COLUMNS: [&str; 8] = ["-o", "pid=", "-o", "ppid=", "-o", "stat=", "-o", "lstart="];
     #[expect(clippy::disallowed_methods, reason = "this folder is the home of child processes")]
     let mut command = Command::new("/bin/ps");
-    // Times in one zone and one language, whatever the person's are.
+    // Fixed locale and time zone, so that the times can be parsed whatever the user's settings are.
     let command = command.env_clear().envs([("LC_ALL", "C"), ("TZ", "UTC")]);
     match command.args(which).args(COLUMNS).output() {
         Ok(output) => {
@@ -145,7 +145,7 @@ fn ps(which: &[&str]) -> Vec<Row> {
     }
 }
 
-/// `  512     1 Ss   Sun Nov 15 20:04:11 2026`; zombies are left out.
+/// Parses a line such as `  512     1 Ss   Sun Nov 15 20:04:11 2026`; returns `None` for zombies.
 fn parse_row(line: &str) -> Option<Row> {
     let mut fields = line.split_ascii_whitespace();
     let pid = Pid::from_raw(fields.next()?.parse().ok()?)?;
@@ -197,7 +197,8 @@ mod tests {
         assert_eq!(Some(ours.row().start), start_time(us));
         assert!(marked(folder.path(), &|_| false).is_empty());
 
-        // The same pid with another start time is somebody else: not found, and forgotten.
+        // The same pid with another start time is another process: it is not found, and the ledger
+        // file is removed.
         let strange = format!("{} 1\n", us.as_raw_nonzero());
         fs::write(page(folder.path(), &mark), strange).unwrap();
         assert!(find().is_empty());

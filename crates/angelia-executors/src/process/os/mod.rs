@@ -1,10 +1,10 @@
-//! What the system knows about processes. One file per system, with the same functions.
+//! Process queries that differ by system. One file per system, with the same functions.
 
 use rustix::process::Pid;
 
 #[cfg(target_os = "linux")]
 mod linux;
-// Also built for Linux's tests, which is the only testing it gets.
+// Also built for tests on Linux, the only place where it is tested.
 #[cfg(any(target_os = "macos", all(test, target_os = "linux")))]
 mod macos;
 
@@ -16,11 +16,11 @@ pub(super) use macos::{Handle, forget, is_released, marked, record, start_time, 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("process supervision is written for Linux and macOS; add a file to process/os/");
 
-/// When a process was started, in the system's own unit; only good for comparing.
+/// The start time of a process, in the system's own unit; only meaningful for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StartTime(u64);
 
-/// One line of the process table. Two equal rows are the same process.
+/// One entry of the process table. Two equal rows are the same process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) pid: Pid,

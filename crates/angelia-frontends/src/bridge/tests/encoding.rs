@@ -1,4 +1,4 @@
-//! Turns → what a host is told.
+//! Tests of the encoding of turn events as run events.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ fn about() -> About {
     }
 }
 
-/// Everything a host is told of these events; each line must fit the schema.
+/// Returns the lines that a host gets for these events.
 fn told(streaming: Streaming, events: &[EventKind]) -> Vec<Value> {
     let mut encoder = Encoder::new("r".into(), "s".into(), &Arc::from("ask"), streaming);
     encoder.started(about());
@@ -78,7 +78,7 @@ fn told(streaming: Streaming, events: &[EventKind]) -> Vec<Value> {
     lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
-/// Type, index and text, as far as there are any.
+/// Shortens each event to its type, index and text.
 fn short(events: &[Value]) -> Vec<String> {
     let short = |event: &Value| {
         let kind = event["type"].as_str().unwrap().replace("assistant_", "");
@@ -270,8 +270,8 @@ fn everything_fits_the_schema() {
 }
 
 proptest! {
-    /// However a turn goes: pieces add up to their message, each message ends its pieces, one
-    /// source of pieces, and one end, which is last.
+    /// For any turn: the deltas of a message add up to its text, `assistant_delta_end` comes right
+    /// before `assistant_message`, and there is exactly one `final`, which is last.
     #[test]
     fn any_turn_keeps_the_order(
         steps in proptest::collection::vec((0..6_u8, 0..4_u32, ".{0,6}"), 0..40),

@@ -1,4 +1,4 @@
-//! The pure parts: what a line means, and what a run tells of its turn.
+//! Tests of the pure parts: decoding a line, and encoding the events of a turn.
 
 mod encoding;
 mod requests;

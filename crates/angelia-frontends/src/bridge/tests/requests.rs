@@ -1,4 +1,4 @@
-//! Lines → requests. The words of single errors are tested through the program.
+//! Tests of decoding lines into requests. The texts of errors are tested through the program.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a client hears: its messages' fate, and the messages of others.
+//! Output for a client: receipts for its own messages, and messages from others.
 
 use std::sync::Arc;
 
@@ -58,6 +58,7 @@ impl Connection {
             } else {
                 frame::put(&mut self.out, &message.envelope);
             }
+            // The offset in the stream at which this message ends, counted from its start.
             let end = self.sent + (self.out.len() - self.written) as u64;
             self.handing.put(message.id, position, end);
         }

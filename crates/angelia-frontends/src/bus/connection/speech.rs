@@ -1,4 +1,4 @@
-//! What a client says, and what is done about it.
+//! Input from a client: reads its frames and carries them out.
 
 use std::{borrow::Cow, io};
 
@@ -48,7 +48,7 @@ impl Connection {
         {
             inbox.ack(&acknowledged);
         }
-        // What came before a malformed frame was well said.
+        // Messages before a malformed frame are valid and are published all the same.
         self.publish(messages);
         result
     }
@@ -70,7 +70,7 @@ impl Connection {
         match done {
             Ok(result) => result,
             Err(Malformed) if self.asks => {
-                let detail = "not a frame of this protocol";
+                let detail = "not a frame of the bus protocol: a frame is one JSON object";
                 reply::rejected(&mut self.out, None, "malformed", detail);
                 Ok(())
             }
@@ -109,7 +109,7 @@ impl Connection {
 
     async fn register(&mut self, fields: &Fields<'_>) -> Result<Result<(), Over>, Malformed> {
         if self.name.is_some() {
-            // The first one counts.
+            // Only the first `register` of a connection counts.
             return Ok(Ok(()));
         }
         let endpoint = fields.endpoint.ok_or(Malformed)?;
@@ -144,6 +144,7 @@ impl Connection {
             }
         };
         let name = inbox.endpoint().clone();
+        // Without `prefix` the client gets its name back exactly as it wrote it, as in hermes-bus.
         let given = if is_true(fields.prefix) {
             envelope::json(name.as_str())
         } else {
@@ -194,7 +195,7 @@ impl Connection {
         Ok(())
     }
 
-    /// It claims a name and has shown that name's token.
+    /// Returns whether the sender claims a name and has sent that name's token.
     fn is_proven(&self, fields: &Fields<'_>) -> Result<bool, Malformed> {
         let (Some(from), Some(token)) = (fields.from, fields.token) else {
             return Ok(false);
@@ -233,7 +234,7 @@ impl Connection {
         };
         let position = self.handing.acknowledged(&id);
         if let (Some(position), Some(inbox)) = (position, &mut self.inbox) {
-            inbox.refuse(position, reason.as_deref().unwrap_or("its receiver refused it"));
+            inbox.refuse(position, reason.as_deref().unwrap_or("the receiver refused the message"));
         }
         Ok(())
     }

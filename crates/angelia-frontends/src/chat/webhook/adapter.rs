@@ -1,4 +1,5 @@
-//! The adapter: one text, one request, and what the answer means for a second attempt.
+//! The webhook adapter: sends one request per text, and decides from the response whether a further
+//! attempt makes sense.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -12,10 +13,10 @@ use super::sign::signature;
 
 const PLATFORM: &str = "webhook";
 
-/// For the whole request, its answer included.
+/// The time limit of the whole request, including its response.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Signs with one secret, and sends to one address.
+/// Sends texts to one URL, signed with one secret.
 pub struct Webhook {
     client: Client,
     url: Url,
@@ -28,7 +29,7 @@ pub enum WebhookError {
     #[error("`{0}` is not an http or https address")]
     Url(String),
     #[error(
-        "{0} would carry texts over the network in clear; use https (http is only for this machine)"
+        "{0} would send texts over the network unencrypted; use https (http only for this machine)"
     )]
     Clear(Url),
     #[error("a webhook needs a secret to sign with")]
@@ -65,11 +66,11 @@ impl Webhook {
             "http" => return Err(WebhookError::Clear(parsed)),
             _ => return Err(WebhookError::Url(url.to_owned())),
         }
-        // Somebody else in this process may have chosen one already, which is as good.
+        // An error means that this process has installed a provider already, which is as good.
         let _chosen = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .timeout(TIMEOUT)
-            // A signature is for one address, and what it signs is not for others.
+            // The signed text is for this URL only, so redirects are not followed.
             .redirect(redirect::Policy::none())
             .no_proxy()
             .build()?;
@@ -127,13 +128,14 @@ impl Channel for Webhook {
     }
 }
 
-/// What an answer means for a further attempt.
+/// Classifies a response: delivered, or an error that says whether a further attempt makes sense.
 fn answered(response: &Response) -> Result<Sent, SendError> {
     let status = response.status();
     let kind = match status {
         status if status.is_success() => return Ok(Sent::default()),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => SendFailure::NotSent,
-        // It broke while it worked on the text, or somebody in between lost sight of it.
+        // The receiver or a proxy failed while it handled the request, so the text may have
+        // arrived.
         StatusCode::REQUEST_TIMEOUT => SendFailure::Unknown,
         status if status.is_server_error() => SendFailure::Unknown,
         _ => SendFailure::Refused,
@@ -145,7 +147,7 @@ fn answered(response: &Response) -> Result<Sent, SendError> {
     Err(error)
 }
 
-/// Without its address in the message: that may hold a token.
+/// Classifies a transport error. The message leaves out the URL, which may contain a token.
 fn cut_off(error: &reqwest::Error) -> SendError {
     if error.is_connect() {
         return SendError::new(SendFailure::NotSent, "the webhook cannot be reached");

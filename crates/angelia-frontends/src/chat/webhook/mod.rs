@@ -1,4 +1,4 @@
-//! The channel `webhook:NAME`: each text is one signed HTTP request to a program of yours.
+//! The channel `webhook:NAME`: each text is one signed HTTP request to a program of the owner.
 //!
 //! ```text
 //! POST <url>

@@ -1,4 +1,4 @@
-//! HMAC-SHA256 (RFC 2104), so that a receiver can tell our requests from anybody else's.
+//! HMAC-SHA256 (RFC 2104), with which a receiver authenticates our requests.
 
 use sha2::{Digest as _, Sha256};
 
@@ -20,13 +20,14 @@ pub fn hmac_sha256(key: &[u8], message: &[&[u8]]) -> [u8; 32] {
     outer.finalize().into()
 }
 
-/// What goes into the header: over the time and the body, so that neither can be exchanged.
+/// Returns the value of the signature header. It covers the timestamp and the body, so that neither
+/// can be replaced.
 pub fn signature(secret: &str, timestamp: i64, body: &[u8]) -> String {
     let time = timestamp.to_string();
     let hash = hmac_sha256(secret.as_bytes(), &[time.as_bytes(), b".", body]);
     let mut text = String::from("sha256=");
     for byte in hash {
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         _ = std::fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
     }
     text

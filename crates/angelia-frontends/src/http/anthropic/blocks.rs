@@ -1,5 +1,5 @@
-//! The content of messages: a string, or blocks. What we cannot show as what it is becomes marked
-//! text; only an image that is elsewhere is refused, because nothing could stand for it.
+//! Decodes the content of messages: a string, or blocks. Blocks without a counterpart become marked
+//! text. Only an image that is stored elsewhere is refused, because nothing could stand for it.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -22,7 +22,7 @@ pub(super) struct Kind<'a> {
     pub(super) kind: Cow<'a, str>,
 }
 
-/// A message's parts.
+/// Decodes the content of a message.
 pub(super) fn parts(
     role: Role,
     content: Option<&RawValue>,
@@ -31,7 +31,7 @@ pub(super) fn parts(
     each(content, place, |raw, place| part(role, raw, place))
 }
 
-/// What only the caller's own system may say, where the conversation is.
+/// Decodes a `system` message within the conversation; its texts are marked.
 pub(super) fn system_parts(content: Option<&RawValue>, place: &str) -> Result<Vec<Part>, Refused> {
     let contents = each(content, place, contents)?;
     let marked = contents.into_iter().map(|content| match content {
@@ -41,7 +41,7 @@ pub(super) fn system_parts(content: Option<&RawValue>, place: &str) -> Result<Ve
     Ok(marked.map(Part::Content).collect())
 }
 
-/// The system prompt: every text of it, in order.
+/// Returns every text of the system prompt, in order.
 pub(super) fn texts(content: Option<&RawValue>, place: &str) -> Result<Vec<Arc<str>>, Refused> {
     Ok(only_texts(each(content, place, contents)?))
 }
@@ -54,7 +54,8 @@ fn only_texts(contents: Vec<Content>) -> Vec<Arc<str>> {
     texts.collect()
 }
 
-/// A string is one block of text; nothing is no block.
+/// Applies `read` to each block of the content. A string is one block of text; missing content has
+/// no blocks.
 fn each<T>(
     content: Option<&RawValue>,
     place: &str,
@@ -84,7 +85,7 @@ fn part(role: Role, raw: &RawValue, place: &str) -> Result<Vec<Part>, Refused> {
             ("tool_use", Role::Assistant) => return tool_use(raw, place).map(|part| vec![part]),
             ("tool_result", Role::User) => return tool_result(raw, place).map(|part| vec![part]),
             ("thinking", Role::Assistant) => return thinking(raw, place).map(|part| vec![part]),
-            // Nobody but the vendor could read it.
+            // Only the vendor can read it.
             ("redacted_thinking", Role::Assistant) => return Ok(Vec::new()),
             _ => {}
         }
@@ -93,7 +94,7 @@ fn part(role: Role, raw: &RawValue, place: &str) -> Result<Vec<Part>, Refused> {
     Ok(contents.into_iter().map(Part::Content).collect())
 }
 
-/// What can stand in a message and in a tool's result.
+/// Decodes a block that may occur in a message or in a tool's result.
 fn contents(raw: &RawValue, place: &str) -> Result<Vec<Content>, Refused> {
     if json::is_object(raw) {
         let kind: Kind<'_> = json::part(raw, place)?;
@@ -106,7 +107,8 @@ fn contents(raw: &RawValue, place: &str) -> Result<Vec<Content>, Refused> {
     plain(raw, place)
 }
 
-/// What can also stand in a document: a request must not make us follow it without end.
+/// Decodes a block that may also occur in a document. Documents are excluded here, so that a
+/// request cannot nest them without end.
 fn plain(raw: &RawValue, place: &str) -> Result<Vec<Content>, Refused> {
     if raw.get().starts_with('"') {
         return Ok(said(json::part(raw, place)?));
@@ -135,7 +137,7 @@ fn plain(raw: &RawValue, place: &str) -> Result<Vec<Content>, Refused> {
     }
 }
 
-/// Empty text says nothing.
+/// Returns the text as content; empty text is dropped.
 fn said(text: Arc<str>) -> Vec<Content> {
     if text.is_empty() { Vec::new() } else { vec![Content::Text(text)] }
 }
@@ -180,7 +182,7 @@ fn thinking(raw: &RawValue, place: &str) -> Result<Part, Refused> {
         signature: Option<Arc<str>>,
     }
     let block: Thinking = json::part(raw, place)?;
-    // Ours vouches for nothing.
+    // Our placeholder is not a real signature.
     let theirs = |signature: &Arc<str>| !signature.is_empty() && **signature != *SIGNATURE;
     Ok(Part::Thinking { text: block.thinking, signature: block.signature.filter(theirs) })
 }
@@ -191,7 +193,7 @@ struct Image<'a> {
     source: Source<'a>,
 }
 
-/// Where an image or a document is.
+/// The source of an image or a document.
 #[derive(Debug, Deserialize)]
 struct Source<'a> {
     #[serde(rename = "type", borrow)]
@@ -217,7 +219,7 @@ impl Source<'_> {
         }
     }
 
-    /// The text of a document, where it is one.
+    /// Returns the text of a document, if it is text.
     fn text(&self) -> Option<String> {
         match &*self.kind {
             "text" => Some(self.data.clone().into_owned()),
@@ -231,7 +233,8 @@ impl Source<'_> {
     }
 }
 
-/// Files and pages we cannot read are named, so that the model can say what it was not shown.
+/// Decodes a document. Files and pages that we cannot read are named, so that the model can say
+/// what it was not shown.
 fn document(raw: &RawValue) -> Vec<Content> {
     #[derive(Deserialize)]
     struct Document<'a> {

@@ -1,5 +1,5 @@
-//! `POST /v1/messages/count_tokens`: an estimate of ours, and marked as one. Only the vendor could
-//! count, and asking costs the owner's quota.
+//! `POST /v1/messages/count_tokens`: our own estimate, marked as one. Only the vendor could count,
+//! and asking it costs the owner's quota.
 
 use angelia_core::model::{Content, Part};
 
@@ -9,13 +9,13 @@ use super::{
     wire::Count,
 };
 
-/// About what the largest image costs after it was scaled down.
+/// The approximate tokens of the largest image after it was scaled down.
 const IMAGE: u64 = 1600;
 
-/// What surrounds every message and every definition.
+/// The approximate tokens around every message and every definition.
 const FRAME: u64 = 4;
 
-/// The body of the answer.
+/// Returns the body of the response.
 pub fn count_tokens(body: &[u8]) -> Result<Vec<u8>, Refused> {
     let (ask, _) = decode::read(json::body(body)?)?;
     let count = Count { input_tokens: estimate(&ask).max(1), estimated: true };

@@ -1,4 +1,4 @@
-//! A request of the Messages API, read: an [`Ask`], and how its answer is to be spelled.
+//! Decodes a request of the Messages API into a [`ModelRequest`] and the encoding of its answer.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -14,10 +14,10 @@ use super::{
     wire::{Request, RequestMessage},
 };
 
-/// Addressed to the vendor's servers, not to the model.
+/// The prefix of a system text that is addressed to the vendor's servers, not to the model.
 const ATTRIBUTION: &str = "x-anthropic-billing-header:";
 
-/// How Claude Code begins to ask for the title of a session.
+/// How Claude Code's prompt for the title of a session begins.
 const TITLE: &str = "Generate a concise, sentence-case title";
 
 pub fn decode(body: &[u8]) -> Result<(Ask, Messages), NotRead> {
@@ -32,7 +32,7 @@ pub fn decode(body: &[u8]) -> Result<(Ask, Messages), NotRead> {
     Ok((ask, dialect))
 }
 
-/// Everything but whether there is something to answer.
+/// Decodes a request without checking whether there is something to answer.
 pub(super) fn read(request: Request<'_>) -> Result<(Ask, Messages), Refused> {
     let model = request.model.filter(|model| !model.is_empty());
     let model = model.ok_or_else(|| wrong("model", "this must be the id of a model"))?;
@@ -101,8 +101,8 @@ fn messages(all: &[RequestMessage<'_>]) -> Result<Vec<Message>, Refused> {
     Ok(messages)
 }
 
-/// A result of a call that nobody made cannot be carried anywhere. A request without answers may
-/// continue a session that knows the call.
+/// Refuses a tool result without its call. A request without assistant messages may continue a
+/// session that knows the call.
 fn results_have_calls(messages: &[Message]) -> Result<(), Refused> {
     if !messages.iter().any(|message| message.role == Role::Assistant) {
         return Ok(());
@@ -123,8 +123,8 @@ fn results_have_calls(messages: &[Message]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whoever sends our own answer back as the last message wants it continued: that is how a caller
-/// goes on after `pause_turn`.
+/// Refuses a request with nothing to answer. A caller that sends our own answer as the last message
+/// wants it continued: that is how it goes on after `pause_turn`.
 fn answerable(messages: &[Message]) -> Result<(), Refused> {
     match messages.last() {
         Some(last) if last.role == Role::Assistant => Ok(()),
@@ -175,8 +175,8 @@ fn wants_thinking(raw: &RawValue) -> bool {
     })
 }
 
-/// What Claude Code asks for its own window: the title of a session, and whether there is any
-/// quota left.
+/// Recognises requests that Claude Code makes for its own window: the title of a session, and a
+/// probe for remaining quota.
 fn is_utility(ask: &Ask) -> bool {
     let probes = ask.max_tokens == Some(1) && ask.messages.len() == 1;
     let titles = || {

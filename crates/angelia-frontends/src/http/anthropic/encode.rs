@@ -1,4 +1,4 @@
-//! Answers in the words of the Messages API: a stream of events, or one message.
+//! Encodes answers for the Messages API: a stream of events, or one message.
 
 use std::sync::Arc;
 
@@ -14,14 +14,15 @@ use super::{
     errors, wire,
 };
 
-/// What stands for the vendor's signature of a thought, which we are never shown: clients keep
-/// thoughts only with one.
+/// A placeholder for the vendor's signature of a thinking block, which we never see. Clients keep
+/// thinking blocks only with a signature.
 pub(super) const SIGNATURE: &str = "YW5nZWxpYQ==";
 
 /// The dialect of `POST /v1/messages`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Messages {
-    /// The caller wants to see thoughts. Whoever has not asked expects text in the first block.
+    /// Includes thinking blocks. A caller that did not ask for them expects text in the first
+    /// block.
     pub thinking: bool,
 }
 
@@ -61,26 +62,26 @@ impl Dialect for Messages {
     }
 }
 
-/// An answer that says nothing still has the block in which clients look for text.
+/// An empty text block: clients look for text in an answer even if it has none.
 const NOTHING: wire::Block<'static> = wire::Block::Text { text: "" };
 
 /// The state of one stream.
 #[derive(Debug)]
 pub struct Stream {
     thinking: bool,
-    /// Of the open block, or of the next one.
+    /// The index of the open block, or of the next one.
     index: u32,
     open: Option<Open>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Open {
-    /// Nobody has been told: an empty block would come back as one, which the API refuses.
+    /// Not sent yet: the client would send an empty block back, which the API refuses.
     Promised(Channel),
     Text,
     Thinking,
     Call,
-    /// Not shown.
+    /// Not sent at all.
     Hidden,
 }
 
@@ -105,7 +106,7 @@ impl Encoder for Stream {
 
 impl Stream {
     fn open(&mut self, block: &Block, out: &mut Vec<u8>) {
-        // What was left open is closed: clients cannot read blocks inside blocks.
+        // Close a block that is still open: clients cannot read nested blocks.
         self.close(out);
         self.open = Some(match block {
             Block::Text => Open::Promised(Channel::Text),
@@ -193,7 +194,7 @@ fn start(begin: &Begin) -> wire::Event<'_> {
             model: &begin.model,
             content: Vec::new(),
             ending: wire::Ending::default(),
-            // What it will have been is said at the end.
+            // The usage follows at the end.
             usage: wire::Usage::default(),
         },
     }
@@ -211,7 +212,7 @@ fn message<'a>(begin: &'a Begin, content: Vec<wire::Block<'a>>, end: &End) -> wi
     }
 }
 
-/// A turn that waits for the caller's tools has several answers.
+/// Returns the message id. A turn has several answers if it waits for the caller's tools.
 fn message_id(begin: &Begin) -> String {
     let turn = begin.turn.as_uuid().simple();
     match begin.part {
@@ -222,7 +223,8 @@ fn message_id(begin: &Begin) -> String {
 
 fn ending(stop: &Stop) -> wire::Ending {
     let reason = match stop {
-        // What went wrong stands in the text. An error here would make clients run it again.
+        // The text already says what went wrong. An error here would make clients run the request
+        // again.
         Stop::EndTurn | Stop::Failed(_) | Stop::Interrupted => "end_turn",
         Stop::Calls => "tool_use",
         Stop::Partial => "pause_turn",
@@ -248,7 +250,7 @@ fn usage(usage: &Usage) -> wire::Usage {
     }
 }
 
-/// Clients expect an object, whatever the model wrote.
+/// Replaces a non-object with `{}`: clients expect an object, whatever the model wrote.
 fn object(input: &RawValue) -> &RawValue {
     if dialect::json::is_object(input) { input } else { empty_object() }
 }
@@ -257,7 +259,7 @@ fn empty_object() -> &'static RawValue {
     serde_json::from_str("{}").unwrap_or(RawValue::NULL)
 }
 
-/// JSON has no line breaks, so one line of data carries it.
+/// Writes one event. JSON has no line breaks, so one `data` line carries it.
 fn event(out: &mut Vec<u8>, event: &wire::Event<'_>) {
     out.extend_from_slice(b"event: ");
     out.extend_from_slice(event.name().as_bytes());

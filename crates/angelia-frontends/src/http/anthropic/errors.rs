@@ -1,4 +1,4 @@
-//! `{"type":"error","error":{"type","message"}}`: the shape of errors, and its table.
+//! The error format `{"type":"error","error":{"type","message"}}`, and its table.
 
 use angelia_core::model::FailureKind;
 use axum::http::StatusCode;
@@ -8,13 +8,13 @@ use super::{
     wire::{Details, ErrorBody, ErrorDetail},
 };
 
-/// Why a request is not answered.
+/// The reason why a request could not be decoded.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NotRead {
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// It continues a conversation that the caller wants us to have kept. Every caller that asks so
-    /// then sends the whole conversation, and that we recognise.
+    /// The request continues a conversation that it expects us to have kept. On this error every
+    /// client sends the whole conversation, which we recognise.
     #[error("no conversation is kept under this `previous_message_id`; send all of it again")]
     NoThread,
 }
@@ -46,7 +46,7 @@ fn write(error: &DialectError, details: Option<Details>) -> (StatusCode, Vec<u8>
     (error.status(), json)
 }
 
-/// The table: only words that the API's own clients know.
+/// Returns the error type; only types that the API's own clients know.
 const fn word(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Failed(FailureKind::Auth) | ErrorKind::NoKey => "authentication_error",

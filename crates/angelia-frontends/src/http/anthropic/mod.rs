@@ -1,8 +1,9 @@
 //! Anthropic's Messages API: `POST /v1/messages`, `POST /v1/messages/count_tokens`, and the probes
 //! that Claude Code sends before its first request.
 //!
-//! - `wire`: the shapes. `decode`, `blocks`, `tools`: request → `Ask`. `encode`: pieces → events.
-//! - `errors`: the table of errors. `count_tokens`: the estimate.
+//! - `wire`: the JSON types. `decode`, `blocks`, `tools`: request → `ModelRequest`. `encode`:
+//!   chunks → events.
+//! - `errors`: the error format and its table. `count_tokens`: the estimate.
 
 mod blocks;
 mod count_tokens;
@@ -23,8 +24,8 @@ pub use decode::decode;
 pub use encode::{Messages, Stream};
 pub use errors::NotRead;
 
-/// What Claude Code asks before its first request, to have a connection by then. It sends no key
-/// with it and does not look at the answer.
+/// The probes that Claude Code sends before its first request, to open its connection early. It
+/// sends no key with them and ignores the response.
 pub(super) fn probes() -> Router<Arc<ApiState>> {
     let here = || async { StatusCode::NO_CONTENT };
     Router::new().route("/", head(here)).route("/api/hello", head(here))

@@ -26,7 +26,8 @@ struct Tool {
     description: Option<Arc<str>>,
 }
 
-/// Tools that the vendor defines and the caller runs: their definitions are in no request.
+/// Tools that the vendor defines and the caller runs: `type` prefix, description and input schema.
+/// Requests do not contain these definitions.
 const DEFINED: [(&str, &str, &str); 4] = [
     (
         "bash_",
@@ -50,8 +51,8 @@ const DEFINED: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// The tools the caller runs. What the vendor would run itself (web search and the like) is
-/// accepted and not offered: nobody here could run it.
+/// Decodes the tools that the caller runs. Tools that the vendor would run itself (web search and
+/// the like) are accepted and not offered, because they cannot be run here.
 pub(super) fn offered(raw: &[&RawValue]) -> Result<Vec<CallerTool>, Refused> {
     let mut tools: Vec<CallerTool> = Vec::with_capacity(raw.len());
     for (index, raw) in raw.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! The shapes of the Messages API as they stand on the wire: requests as far as we read them, and
-//! everything we write.
+//! The JSON types of the Messages API: requests as far as we read them, and everything we write.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::openapi::shapes;
 
-/// What is not named here is accepted and has no effect.
+/// Fields that are not listed here are accepted and have no effect.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "MessagesRequest")]
 pub(in crate::http) struct Request<'a> {
@@ -27,13 +26,13 @@ pub(in crate::http) struct Request<'a> {
     pub(super) tool_choice: Option<Choice>,
     #[serde(borrow)]
     pub(super) output_config: Option<OutputConfig<'a>>,
-    /// What `output_config.format` was called before.
+    /// The former name of `output_config.format`.
     #[serde(borrow, default)]
     #[schemars(schema_with = "shapes::format")]
     pub(super) output_format: Option<&'a RawValue>,
     #[schemars(range(min = 1))]
     pub(super) max_tokens: Option<u64>,
-    /// The answer ends before the first of them.
+    /// The answer ends before the first of these.
     #[schemars(length(max = 64))]
     pub(super) stop_sequences: Option<Vec<Arc<str>>>,
     pub(super) stream: Option<bool>,
@@ -41,7 +40,7 @@ pub(in crate::http) struct Request<'a> {
     /// Refused.
     #[schemars(skip)]
     pub(super) compaction: Option<IgnoredAny>,
-    /// Its forms differ from model to model: read only as far as it can be.
+    /// Its format differs between models, so it is read only as far as possible.
     #[serde(borrow, default)]
     #[schemars(schema_with = "shapes::thinking")]
     pub(super) thinking: Option<&'a RawValue>,
@@ -106,7 +105,7 @@ impl Event<'_> {
     }
 }
 
-/// A whole answer, or the beginning of one.
+/// A complete answer, or the start of one.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Message")]
 pub(in crate::http) struct Message<'a> {
@@ -190,11 +189,11 @@ pub(super) struct Details {
     pub(super) error_code: &'static str,
 }
 
-/// The answer of `count_tokens`.
+/// The response of `count_tokens`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TokenCount")]
 pub(in crate::http) struct Count {
     pub(super) input_tokens: u64,
-    /// Not the vendor's count.
+    /// Always true: this is not the vendor's count.
     pub(super) estimated: bool,
 }

@@ -41,7 +41,7 @@ pub(in crate::http) struct DecisionBody {
     verdict: Verdict,
     #[serde(default)]
     note: Option<Arc<str>>,
-    /// By the text of the question.
+    /// Answers by the text of their question.
     #[serde(default)]
     answers: BTreeMap<Arc<str>, Arc<str>>,
 }
@@ -82,7 +82,7 @@ pub(super) async fn decide(
     Ok(Json(Decided { id: id.to_string(), verdict: body.verdict.as_str() }))
 }
 
-/// Why there is nothing to decide.
+/// Returns the reason why an approval cannot be decided.
 async fn not_pending(state: &ApiState, id: ApprovalId) -> ApiError {
     let message = match state.engine.approval(id).await.map(|record| record.decided) {
         Err(error) => return error.into(),
@@ -94,5 +94,5 @@ async fn not_pending(state: &ApiState, id: ApprovalId) -> ApiError {
         Ok(None) => "the approval's turn does not run in this daemon".to_owned(),
     };
     ApiError::new(StatusCode::CONFLICT, "conflict", message)
-        .with_hint("`angelia approvals list` shows what waits")
+        .with_hint("`angelia approvals list` shows the pending ones")
 }

@@ -1,4 +1,4 @@
-//! `/api/bus`: send a message, see who listens, follow what is sent.
+//! `/api/bus`: sends a message, lists endpoints, follows messages.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -32,14 +32,14 @@ use super::super::{ApiError, ApiState, body::JsonBody, resources::List};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The sender's name when the request gives none.
+/// The sender if the request names none.
 const SENDER: &str = "api";
 
 /// The bus of this daemon, for callers over HTTP.
 #[derive(Clone)]
 pub struct BusApi {
     pub bus: Arc<dyn Bus>,
-    /// Hears every message that comes in.
+    /// Broadcasts every incoming message.
     pub heard: broadcast::Sender<Message>,
     pub clock: Arc<dyn Clock>,
 }
@@ -54,7 +54,7 @@ fn bus(state: &ApiState) -> Result<&BusApi, ApiError> {
     state.bus.as_ref().ok_or_else(|| {
         let message = "this daemon has no bus";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
-            .with_hint("`angelia bus status` tells why")
+            .with_hint("`angelia bus status` shows why")
     })
 }
 
@@ -63,9 +63,9 @@ fn bus(state: &ApiState) -> Result<&BusApi, ApiError> {
 #[schemars(rename = "BusMessage")]
 pub(in crate::http) struct MessageBody {
     to: String,
-    /// As claimed: who asks over HTTP holds no endpoint's name.
+    /// The claimed sender; it is not verified, because an HTTP client holds no endpoint's name.
     from: Option<String>,
-    /// The same a second time is the same message.
+    /// A second message with the same id is the same message.
     id: Option<String>,
     text: Option<String>,
     #[serde(rename = "type")]
@@ -80,9 +80,9 @@ pub(in crate::http) struct MessageBody {
 pub(in crate::http) struct Accepted {
     id: String,
     status: &'static str,
-    /// Nobody listens under that name now.
+    /// No listener has that name now.
     queued: bool,
-    /// Somebody has listened under it before.
+    /// A listener has had that name before.
     seen: bool,
     repeated: bool,
 }
@@ -93,7 +93,7 @@ pub(super) async fn send(
 ) -> Result<(StatusCode, Json<Accepted>), ApiError> {
     let door = bus(&state)?;
     let message = message(door, body)?;
-    // Nobody need be following.
+    // It is fine if nobody follows the messages.
     let _nobody = door.heard.send(message.clone());
     let receipts = door.bus.publish(vec![message], None).await.await;
     match receipts.into_iter().next() {
@@ -183,7 +183,7 @@ impl From<EndpointState> for Endpoint {
     }
 }
 
-/// Messages as they come in; what came before is with its receivers.
+/// Streams messages as they come in. Earlier messages are with their receivers.
 pub(super) async fn events(State(state): State<Arc<ApiState>>) -> Result<Response, ApiError> {
     const HEADERS: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, "text/event-stream"),

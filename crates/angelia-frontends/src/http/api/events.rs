@@ -38,10 +38,10 @@ const HEADERS: [(HeaderName, &str); 3] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct EventsQuery {
-    /// Those after this number.
+    /// Only events after this number.
     #[schemars(extend("maximum" = Seq::MAX))]
     after: Option<Seq>,
-    /// Whoever follows is the only one who wants the turn: it is interrupted when they go.
+    /// Interrupts the turn when the client disconnects.
     #[serde(default)]
     hold: bool,
 }
@@ -52,14 +52,14 @@ pub(super) async fn events(
     headers: HeaderMap,
     QueryOf(query): QueryOf<EventsQuery>,
 ) -> Result<Response, ApiError> {
-    // The header is the newer knowledge: a browser repeats the address as it was at first.
+    // The header is more recent than the query: a reconnecting browser repeats the original URL.
     let after = last_event_id(&headers)?.or(query.after).unwrap_or(0);
     let mut watch = state.engine.watch(turn, after).await?;
     let mut first = None;
     if after > 0 && is_over(&state, turn).await? {
         first = watch.next().await?;
         if first.is_none() {
-            // What makes a browser stop coming back.
+            // A 204 makes a browser stop reconnecting.
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
@@ -84,13 +84,13 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
     }
 }
 
-/// As we write them ourselves, so without a sign, and no longer than they ever are.
+/// Parses an event number as we write it: digits only, at most 18.
 fn number(id: &str) -> Option<Seq> {
     let is_one = id.len() <= 18 && id.bytes().all(|byte| byte.is_ascii_digit());
     is_one.then(|| id.parse().ok()).flatten()
 }
 
-/// A turn that lasts no longer than somebody follows it.
+/// Interrupts its turn when the client disconnects.
 struct Held {
     state: Arc<ApiState>,
     turn: TurnId,
@@ -100,13 +100,13 @@ impl Drop for Held {
     fn drop(&mut self) {
         let (engine, turn) = (self.state.engine.clone(), self.turn);
         self.state.tasks.spawn(async move {
-            // Over already is as good.
+            // It is fine if the turn has already ended.
             let _over = engine.interrupt(turn, false).await;
         });
     }
 }
 
-/// What there is, as it comes; a comment when nothing comes for a while.
+/// Encodes events as they come, and a keep-alive comment when nothing happens for a while.
 fn encoded(
     watch: Watch,
     first: Option<EventBatch>,
@@ -122,7 +122,7 @@ fn encoded(
         match tokio::time::timeout(KEEP_ALIVE, watch.next()).await {
             Ok(Ok(Some(batch))) => encode(&batch, &mut out),
             Ok(Ok(None)) => return Ok(None),
-            // The client sees a cut stream and comes back for the rest.
+            // The client sees a truncated stream and reconnects for the rest.
             Ok(Err(error)) => return Err(error),
             Err(_nothing_new) => Encoder::new(&mut out).comment("keep-alive").end(),
         }

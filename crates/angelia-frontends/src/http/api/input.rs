@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// What can be read as one.
+/// The JSON schema of an input.
 pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
     let text = |text: Value| {
         json!({
@@ -44,13 +44,13 @@ pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
         {
             "type": "array",
             "items": {"anyOf": [text(json!({"type": "string"})), image]},
-            // It must say something.
+            // At least one block must not be blank.
             "contains": {"anyOf": [text(words), image]},
         },
     ]})
 }
 
-/// Never empty.
+/// The input of a turn; never blank.
 #[derive(Debug)]
 pub(super) struct Input(pub(super) Vec<Content>);
 
@@ -97,7 +97,8 @@ struct Block(Content);
 
 impl<'de> Deserialize<'de> for Block {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// All kinds at once: what belongs together is checked below, with better words.
+        /// The fields of all block types; which belong together is checked below, with better error
+        /// messages.
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Fields {

@@ -1,4 +1,4 @@
-//! `/api/profiles` and `/api/executors`: what this machine has to offer.
+//! `/api/profiles` and `/api/executors`: the profiles and executors of this machine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use super::super::{
     resources::{Executor, List, Profile},
 };
 
-/// A program that does not even tell its version by then is not ready.
+/// An executor whose program does not report its version within this time is not ready.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) async fn profiles(State(state): State<Arc<ApiState>>) -> Json<List<Profile>> {
@@ -22,7 +22,7 @@ pub(super) async fn profiles(State(state): State<Arc<ApiState>>) -> Json<List<Pr
     Json(List::whole(profiles.iter().map(Profile::from).collect()))
 }
 
-/// Asks each agent's program, so it takes as long as the slowest of them.
+/// Probes the program of each executor, so it takes as long as the slowest of them.
 pub(super) async fn executors(State(state): State<Arc<ApiState>>) -> Json<List<Executor>> {
     let asked = state.engine.executors().iter().map(|executor| async {
         let spec = spec(&state, executor.name()).await;
@@ -33,7 +33,8 @@ pub(super) async fn executors(State(state): State<Arc<ApiState>>) -> Json<List<E
     Json(List::whole(join_all(asked).await))
 }
 
-/// As the first profile of this executor would start it: that profile may name another binary.
+/// Returns the specification of the first profile of an executor: that profile may name another
+/// binary.
 async fn spec(state: &ApiState, executor: &'static str) -> SessionSpec {
     let profiles = state.profiles.list();
     let first = profiles.iter().find(|one| *one.executor == *executor);
@@ -49,7 +50,7 @@ async fn spec(state: &ApiState, executor: &'static str) -> SessionSpec {
 }
 
 fn silent() -> Health {
-    let message = "its program did not answer in time";
+    let message = "the executor's program did not answer in time";
     let failure = Failure::new(FailureKind::Timeout, message);
     Health {
         installed: None,

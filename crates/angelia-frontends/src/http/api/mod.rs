@@ -1,4 +1,4 @@
-//! `/api`: sessions, turns, approvals, the bus, and what this machine has.
+//! `/api`: sessions, turns, approvals, the bus, and the profiles and executors of this machine.
 
 mod approvals;
 mod bus;
@@ -20,7 +20,7 @@ use axum::{
 };
 
 pub use self::bus::BusApi;
-/// The bodies, for the description of the paths.
+/// The request and response bodies, for the `OpenAPI` document.
 pub(super) use self::{
     approvals::{Decided, DecisionBody},
     bus::{Accepted as BusAccepted, Endpoint as BusEndpoint, MessageBody as BusMessageBody},
@@ -54,7 +54,7 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         .route("/executors", get(machine::executors))
 }
 
-/// The id in the path. Text that is no id at all names nothing either.
+/// Extracts the id in the path. A malformed id is reported as not found.
 struct Id<T>(T);
 
 impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
@@ -65,7 +65,7 @@ impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
         let params = params.map_err(|error| ApiError::invalid(error.body_text()))?;
         match params.iter().next() {
             Some((what, id)) => id.parse().map(Self).map_err(|_| ApiError::not_found(what)),
-            None => Err(ApiError::internal("a path without an id has no id")),
+            None => Err(ApiError::internal("the path of this handler has no id")),
         }
     }
 }

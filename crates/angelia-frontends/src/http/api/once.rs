@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a request that is sent again under it is the same request.
+//! `Idempotency-Key`: a request that is sent again with the same key is the same request.
 
 use std::time::Duration;
 
@@ -9,16 +9,15 @@ use super::super::{ApiError, Caller};
 
 const HEADER: &str = "idempotency-key";
 
-/// Says that a request was made before: the answer is about the turn of the first one.
+/// Marks the response to a repeated request; it describes the turn of the first one.
 pub(super) const REPEAT_HEADER: &str = "x-angelia-repeat";
 
-/// How long a key is remembered.
 pub(super) const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
 
-/// Longer than any key that somebody makes up for a request; it is kept with the turn.
+/// Longer than any key that a client generates. The key is stored with the turn.
 const LONGEST: usize = 255;
 
-/// The key of a request, if it has one.
+/// Returns the idempotency key of a request, if it has one.
 pub(super) fn key(caller: &Caller, headers: &HeaderMap) -> Result<Option<RequestKey>, ApiError> {
     let mut given = headers.get_all(HEADER).into_iter();
     let Some(key) = given.next() else {

@@ -1,4 +1,4 @@
-//! Lists in pages, newest first. A page's `next` is the last id on it.
+//! Paginates lists, newest first. The `next` of a page is the last id on it.
 
 use angelia_core::ports::Page;
 use schemars::JsonSchema;
@@ -12,17 +12,17 @@ const MOST: usize = 500;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct PageQuery {
-    /// How many; at most 500.
+    /// The size of the page; at most 500.
     #[schemars(extend("maximum" = u32::MAX))]
     limit: Option<u32>,
     /// The `next` of an earlier page.
     #[schemars(extend("format" = "uuid"))]
     cursor: Option<String>,
-    /// Of turns: only those of one session.
+    /// For turns: only those of this session.
     pub(super) session: Option<String>,
-    /// Of sessions: only the one that bears this name.
+    /// For sessions: only the one with this name.
     pub(super) name: Option<String>,
-    /// Of approvals: `1` for the decided ones too.
+    /// For approvals: `1` includes decided ones.
     #[schemars(extend("enum" = ["0", "1", "false", "true"]))]
     all: Option<String>,
 }
@@ -41,7 +41,8 @@ impl PageQuery {
         limit.unwrap_or(DEFAULT).clamp(1, MOST)
     }
 
-    /// One more than is shown tells whether there is a page after it.
+    /// Returns the page to query: one record more than is shown, which tells whether there is a
+    /// next page.
     pub(super) fn page(&self) -> Result<Page, ApiError> {
         let before = match &self.cursor {
             None => None,

@@ -60,15 +60,15 @@ fn owners_name(name: &str) -> ExternalName {
 #[serde(default, deny_unknown_fields)]
 pub(in crate::http) struct NewSessionBody {
     profile: Option<Arc<str>>,
-    /// Absolute.
+    /// An absolute path.
     #[schemars(extend("pattern" = "^/"))]
     cwd: Option<PathBuf>,
-    /// Where the caller is: for profiles that do not say where they work.
+    /// The caller's directory, for profiles that set no directory of their own.
     #[schemars(extend("pattern" = "^/"))]
     caller_cwd: Option<PathBuf>,
     model: Option<Arc<str>>,
     title: Option<Arc<str>>,
-    /// What the owner calls it; a session that was called so before loses the name.
+    /// The owner's name for the session. A session that had this name before loses it.
     name: Option<String>,
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn show(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ChangeBody {
-    /// `null` takes it away; leaving it out is a mistake.
+    /// `null` removes the title; the field itself is required.
     #[serde(deserialize_with = "required")]
     #[schemars(schema_with = "shapes::text_or_null")]
     title: Option<Arc<str>>,

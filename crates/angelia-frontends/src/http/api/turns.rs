@@ -1,4 +1,4 @@
-//! `/api/turns`, and how a session gets one.
+//! `/api/turns`, and the submission of turns to a session.
 
 use std::sync::Arc;
 
@@ -35,11 +35,11 @@ pub(in crate::http) struct TurnBody {
     input: Input,
     /// `false`: nobody will answer approvals, so they are declined at once.
     can_ask: Option<bool>,
-    /// `false`: a quota that is used up ends it, instead of making it wait.
+    /// `false`: an exhausted quota ends the turn instead of making it wait.
     can_park: Option<bool>,
-    /// The session whose agent hands it on.
+    /// The session whose agent delegates this turn.
     delegated_by: Option<String>,
-    /// What it may cost, besides what its profile allows.
+    /// A cost limit for the turn, besides that of its profile.
     max_cost_usd: Option<f64>,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn submit(
     let submitted = state.engine.submit_once(session, body.input.0, options, key).await?;
     let mut accepted = Accepted::new(session, &submitted);
     if submitted.repeats {
-        // A turn of an earlier request may be further on, or over.
+        // The turn of an earlier request may have progressed or ended.
         let turn = state.engine.turn(submitted.turn).await?;
         turn.state.as_str().clone_into(&mut accepted.status);
     }
@@ -72,7 +72,7 @@ async fn options(
     let delegated_by = body.delegated_by.as_deref().map(str::parse).transpose();
     let delegated_by = delegated_by.map_err(|_| ApiError::not_found("session"))?;
     Ok(TurnOptions {
-        // Whoever can submit here can also decide here.
+        // A client that can submit here can also decide approvals here.
         can_ask: body.can_ask.unwrap_or(true),
         can_park: body.can_park.unwrap_or(true),
         caller: delegated_by.map(caller_name),
@@ -101,7 +101,7 @@ pub(super) async fn show(State(state): Shared, Id(id): Id<TurnId>) -> Result<Jso
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(in crate::http) struct InterruptBody {
-    /// End its process instead of asking it to stop.
+    /// Kills the agent's process instead of asking it to stop.
     kill: bool,
 }
 
@@ -111,12 +111,13 @@ pub(super) async fn interrupt(
     JsonBody(body): JsonBody<InterruptBody>,
 ) -> Result<(StatusCode, Json<Turn>), ApiError> {
     state.engine.interrupt(id, body.kill).await?;
-    // As it is now; how it ended is told by its events.
+    // The current state; the turn's events report how it ended.
     let turn = state.engine.turn(id).await?;
     Ok((StatusCode::ACCEPTED, Json((&turn).into())))
 }
 
-/// The body is a turn's: words that cannot be passed on become one.
+/// Steers a running turn. The body is that of a new turn, because input that cannot be passed on
+/// becomes one.
 pub(super) async fn steer(
     State(state): Shared,
     Id(id): Id<TurnId>,

@@ -1,5 +1,6 @@
-//! One answer on its way: the events of its turn become pieces, a demand that is not met is
-//! repaired, and how the conversation looks afterwards is written down before its end is shown.
+//! One answer in progress. Projects the events of its turn onto chunks, lets the model repair an
+//! answer that violates a constraint, and records the resulting conversation before the end of the
+//! answer is sent.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,20 +20,20 @@ use super::{
 };
 use crate::http::ApiState;
 
-/// A turn that was cut short tells what it has used when it ends, which is soon.
+/// How long to wait for the final usage of a turn that was cut short; such a turn ends soon.
 const CUT_ENDS: Duration = Duration::from_secs(2);
 
-/// An answer whose form is wrong may be repaired so often.
+/// The number of times the model may repair an answer that violates its constraint.
 const REPAIRS: u8 = 1;
 
-/// What a request is answered with.
+/// The answer to one request, while it is produced.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) state: Arc<ApiState>,
     pub(super) ask: Arc<Ask>,
-    /// Who asks; part of the keys of repairs.
+    /// The name of the caller; part of the idempotency keys of repairs.
     pub(super) caller: Arc<str>,
-    /// What was asked; `None`: nothing is remembered of it.
+    /// The conversation of the request; `None` if the answer must not be recorded for matching.
     incoming: Option<Arc<Incoming>>,
     demand: Arc<Demand>,
     options: TurnOptions,
@@ -40,45 +41,45 @@ pub(super) struct Answer {
     pub(super) turn: TurnId,
     pub(super) session: SessionId,
     watch: Watch,
-    /// What is written down before anything is shown.
+    /// A pending commit that must succeed before anything is sent.
     noted: Option<Committed>,
     shown: Shown,
     gathered: Gathered,
-    /// Pieces that wait: the end, until what it ends is written down.
+    /// The `End` chunk, held back until the conversation is recorded.
     end: Option<Piece>,
     cut: Cut,
-    /// Of the answer's last event.
+    /// The number and time of the last event of the answer.
     last: Option<(Seq, Timestamp)>,
     repairs: u8,
     over: bool,
-    /// How it ended.
+    /// The final status, once known.
     pub(super) status: Option<&'static str>,
     viewer: Option<Viewer>,
-    /// What is done when the process has died that was waiting for results.
+    /// Recovers the request if the process that waited for tool results has died.
     pub(super) lost: Option<Lost>,
 }
 
-/// Was the answer cut short?
+/// Whether the answer was cut short, and its final usage.
 #[derive(Debug, Default)]
 enum Cut {
     #[default]
     No,
-    /// Its turn has been told to end.
+    /// The turn has been interrupted and has not ended yet.
     Ends,
-    /// It had ended, and this is what it used.
+    /// The turn had already ended, with this usage.
     Ended(Usage),
 }
 
-/// The turn of a request.
+/// The turn that a request is attached to.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) turn: TurnId,
     pub(super) session: SessionId,
     pub(super) from: ShownFrom,
     pub(super) watch: Watch,
-    /// The request is written down.
+    /// A pending commit of the request's record.
     pub(super) noted: Option<Committed>,
-    /// The agent's own tools are shown.
+    /// In agent mode the agent's own tools are reported.
     pub(super) mode: Mode,
     pub(super) options: TurnOptions,
 }
@@ -86,7 +87,7 @@ pub(super) struct Taken {
 #[derive(Debug)]
 pub(super) enum Next {
     Pieces(Vec<Piece>),
-    /// Nothing for a while.
+    /// Nothing has happened for the given time.
     Idle,
     Over,
 }
@@ -133,7 +134,7 @@ impl Answer {
         }
     }
 
-    /// What comes next; the end comes alone.
+    /// Returns the next chunks, or `Idle` after `idle_timeout`. The `End` chunk comes alone.
     pub(super) async fn next(&mut self, patience: Duration) -> Result<Next, DialectError> {
         if self.end.is_some() {
             self.count_what_was_cut().await;
@@ -156,6 +157,8 @@ impl Answer {
                 return Err(internal(message));
             };
             let mut pieces = Vec::new();
+            // At most once: the caller must not see an answer whose request would be forgotten by a
+            // crash.
             if let Some(noted) = self.noted.take() {
                 noted.await.map_err(|error| not_written(&error))?;
             }
@@ -169,7 +172,7 @@ impl Answer {
     fn show(&mut self, batch: &EventBatch, pieces: &mut Vec<Piece>) -> Step {
         let mut events = batch.iter();
         while let Some(event) = events.next() {
-            // Who gets it whole gets what is settled.
+            // Without streaming, only complete blocks matter.
             if !self.ask.stream && matches!(event.kind, EventKind::Delta { .. }) {
                 continue;
             }
@@ -185,7 +188,7 @@ impl Answer {
         Step::More
     }
 
-    /// `None`: nothing to show yet.
+    /// Acts on the state of the answer. Returns `None` if there is nothing to send yet.
     async fn step(
         &mut self,
         step: Step,
@@ -209,11 +212,11 @@ impl Answer {
             }
             Step::Interrupted => {
                 self.gone("interrupted");
-                let message = "the turn was interrupted before it had said anything";
+                let message = "the turn was interrupted before it produced any output";
                 return Err(DialectError::new(ErrorKind::Interrupted, message));
             }
             Step::Cut => {
-                // Nobody wants the rest, and nothing of it may be found later.
+                // The rest of the turn is unwanted, and a later request must not match its history.
                 self.incoming = None;
                 self.interrupt().await;
             }
@@ -232,7 +235,7 @@ impl Answer {
         Ok(Some(pieces))
     }
 
-    /// What an answer has used that was cut short.
+    /// Waits for the final usage of an answer that was cut short, and puts it into the `End` chunk.
     async fn count_what_was_cut(&mut self) {
         let watch = &mut self.watch;
         let ended = async {
@@ -254,7 +257,8 @@ impl Answer {
         }
     }
 
-    /// The process that waited for the results has died: a new one is told everything.
+    /// Returns whether the process that waited for the results has died and a new one can be given
+    /// everything.
     fn is_lost(&self, failure: &Failure) -> bool {
         failure.kind == FailureKind::Agent && self.lost.is_some()
     }
@@ -270,13 +274,13 @@ impl Answer {
     fn check(&self, end: &End) -> Result<(), String> {
         match end.stop {
             Stop::EndTurn | Stop::Calls => self.demand.check(self.gathered.blocks(), &end.stop),
-            // There is no answer that could have a form.
+            // An answer that ended otherwise has no final form to check.
             _ => Ok(()),
         }
     }
 
-    /// Tells the model what is wrong with its answer, and takes the next one instead. Several
-    /// viewers of one turn get the same repair.
+    /// Tells the model what is wrong with its answer and follows the next one instead. Several
+    /// viewers of one turn share the same repair.
     async fn repair(&mut self, complaint: &str, end: &End) -> Result<(), DialectError> {
         if self.repairs == 0 {
             self.gone("failed");
@@ -300,7 +304,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Another turn answers instead.
+    /// Switches to another turn, which answers instead.
     fn follow(&mut self, turn: TurnId, session: SessionId, watch: Watch) {
         if let Some(viewer) = self.viewer.take() {
             viewer.leave_for_good();
@@ -315,11 +319,12 @@ impl Answer {
 
     async fn interrupt(&self) {
         if let Err(error) = self.state.engine.interrupt(self.turn, false).await {
-            tracing::debug!(turn = %self.turn, %error, "the turn had ended by itself");
+            tracing::debug!(turn = %self.turn, %error, "the turn had already ended");
         }
     }
 
-    /// How the conversation looks now, so that its next request finds it.
+    /// Records the hash of the conversation including this answer, so that the next request finds
+    /// its session.
     async fn remember(&mut self) -> Result<(), DialectError> {
         let Some(Piece::End(end)) = &self.end else {
             return Ok(());
@@ -330,7 +335,7 @@ impl Answer {
         if matches!(end.stop, Stop::Calls) {
             self.state.recent.waits(self.turn, seq);
         }
-        // What has failed half-way does not stand in the agent's conversation as it was shown.
+        // The agent's own conversation does not contain a failed answer as it was sent.
         let stands = !matches!(end.stop, Stop::Failed(_) | Stop::Interrupted);
         let Some(incoming) = self.incoming.as_ref().filter(|_| stands) else {
             return Ok(());
@@ -351,12 +356,12 @@ impl Answer {
         Ok(())
     }
 
-    /// All of it, once it is over.
+    /// Takes the complete answer; `None` before it has ended.
     pub(super) fn whole(&mut self) -> Option<Whole> {
         std::mem::take(&mut self.gathered).whole()
     }
 
-    /// How an answer begins of which nothing was shown.
+    /// Returns the header of an answer of which nothing was emitted.
     pub(super) fn begin(&self) -> Begin {
         Begin {
             turn: self.turn,

@@ -1,34 +1,35 @@
-//! A request to a model API, in no dialect: what every decoder produces.
+//! A request to a model API in no particular dialect: the output of every decoder.
 
 use std::sync::Arc;
 
 use angelia_core::model::{CallerTool, Message, RawJson, TurnId};
 
-/// What somebody asks of a model. The last messages may be results of the caller's tools.
+/// A request for one answer of a model. The last messages may be results of the caller's tools.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// As the caller spelled it.
+    /// The model id exactly as the caller wrote it.
     pub model: Arc<str>,
-    /// Everything that precedes the conversation, joined.
+    /// All system texts that precede the conversation, joined.
     pub system: Option<Arc<str>>,
-    /// With true roles. Messages that claim to be the system's own stand here as marked text of
-    /// the user.
+    /// Messages with their real roles. A `system` message in the middle of the conversation is a
+    /// user message whose text is marked.
     pub messages: Vec<Message>,
     pub tools: Vec<CallerTool>,
     pub tool_choice: ToolChoice,
     pub output: Output,
-    /// A ceiling for the answer, honoured where it can be.
+    /// An upper bound for the length of the answer, honoured where possible.
     pub max_tokens: Option<u64>,
-    /// The answer ends before the first of them.
+    /// The answer ends before the first of these words.
     pub stop: Vec<Arc<str>>,
     pub stream: bool,
-    /// The answer that this request continues; decides the session alone.
+    /// The turn of the answer that this request continues. If set, it alone decides the session.
     pub previous: Option<TurnId>,
-    /// A title, a tag, a summary for the caller's own window: not part of any conversation.
+    /// The client wants a title, a tag or a summary for its own window; the request is not part of
+    /// any conversation.
     pub is_utility: bool,
 }
 
-/// Whether the model may call one of the caller's tools, or must.
+/// Whether the model may or must call one of the caller's tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
     #[default]
@@ -38,7 +39,7 @@ pub enum ToolChoice {
     Named(Arc<str>),
 }
 
-/// The form the answer must have.
+/// The format the answer must have.
 #[derive(Clone, Debug, Default)]
 pub enum Output {
     #[default]
@@ -48,12 +49,13 @@ pub enum Output {
     Schema(RawJson),
 }
 
-/// Why a request cannot be served as it stands; each dialect says it in its own shape, as a 400.
+/// The reason why a request cannot be served as it stands. Each dialect reports it in its own
+/// shape, as a 400.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
     pub message: String,
-    /// The field that is meant, in the caller's words: `messages.0.content`.
+    /// The path of the offending field as the caller would write it: `messages.0.content`.
     pub field: Option<String>,
 }
 

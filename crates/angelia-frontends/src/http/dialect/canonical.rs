@@ -1,6 +1,7 @@
-//! A conversation in canonical form, as one hash. Clients that keep no session send the whole
-//! conversation every time, and rarely as they got it: strings become blocks, thinking is dropped,
-//! whitespace is trimmed. What means the same has the same hash; two callers never share one.
+//! Hashes a conversation in canonical form. Clients that keep no session send the whole
+//! conversation every time, and rarely as they received it: strings become blocks, thinking is
+//! dropped, whitespace is trimmed. Conversations with the same meaning have the same hash; two
+//! callers never share one.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -10,24 +11,24 @@ use sha2::{Digest as _, Sha256};
 
 pub(super) type Hash = [u8; 32];
 
-/// The hash of a conversation so far; grows by messages.
+/// The hash of a conversation so far; it grows by messages.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
     hash: Hash,
-    /// Messages of one side that follow each other are one.
+    /// Consecutive messages of one role count as one message.
     last: Option<(Role, Vec<Canon>)>,
 }
 
-/// A piece of a message, as it counts.
+/// A part of a message in canonical form.
 #[derive(Clone, Debug)]
 enum Canon {
     Text(String),
-    /// Anything else, by its parts.
+    /// Anything else, as a list of byte strings.
     Other(Vec<Arc<[u8]>>),
 }
 
 impl Chain {
-    /// An empty conversation of this caller.
+    /// Starts the empty conversation of a caller.
     pub(super) fn new(caller: &str) -> Self {
         Self { hash: digest([&b"angelia conversation 1"[..], caller.as_bytes()]), last: None }
     }
@@ -51,6 +52,7 @@ impl Chain {
             }
             return;
         }
+        // An empty message must not separate two messages of the other role.
         if !parts.iter().any(Canon::counts) {
             return;
         }
@@ -76,7 +78,7 @@ impl Chain {
         digest(all)
     }
 
-    /// Has anything been said? An empty history never matches.
+    /// Returns whether the conversation is empty. An empty history never matches.
     pub(super) const fn is_empty(&self) -> bool {
         self.last.is_none()
     }
@@ -119,7 +121,7 @@ fn canonical(parts: &[Part], out: &mut Vec<Canon>) {
                         Canon::Other(parts) => form.extend(parts),
                     }
                 }
-                // So that what follows is not taken for a part of it.
+                // The end mark keeps the parts that follow apart from this result.
                 form.push(b"end of result"[..].into());
                 join(out, Canon::Other(form));
             }
@@ -138,7 +140,7 @@ fn other(parts: &[&[u8]]) -> Canon {
     Canon::Other(parts.iter().map(|part| Arc::from(*part)).collect())
 }
 
-/// Adjacent texts are one.
+/// Appends a part; adjacent texts are merged into one.
 fn join(parts: &mut Vec<Canon>, part: Canon) {
     match (parts.last_mut(), part) {
         (Some(Canon::Text(before)), Canon::Text(text)) => before.push_str(&text),
@@ -149,14 +151,14 @@ fn join(parts: &mut Vec<Canon>, part: Canon) {
 fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Hash {
     let mut hasher = Sha256::new();
     for part in parts {
-        // The length goes first, so that no two lists of parts look alike.
+        // The length prefix keeps different lists of parts distinct.
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part);
     }
     hasher.finalize().into()
 }
 
-/// JSON with its keys in order and its numbers in one spelling; nothing counts as no arguments.
+/// Returns JSON with sorted keys and one spelling of numbers. `null` counts as no arguments.
 pub(super) fn sorted(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     match serde_json::from_str(json) {
@@ -188,7 +190,7 @@ fn write_sorted(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        // As programs that know only one kind of number would send it back.
+        // As a client with only one number type (JavaScript) would send it back.
         Value::Number(number) => {
             let _infallible = match number.as_f64() {
                 Some(float) => write!(out, "{float}"),

@@ -1,4 +1,4 @@
-//! What a key may cost in a day.
+//! Limits what a key may cost in a day.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::http::{ApiState, keys::Who};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// What is left for the next turn; `None`: there is no ceiling.
+/// Returns what the next turn of this key may cost; `None` if the key has no limit. Fails if the
+/// limit is reached.
 pub(super) async fn left(state: &ApiState, who: &Who) -> Result<Option<f64>, DialectError> {
     let Some(ceiling) = who.grant.max_cost_usd_per_day else {
         return Ok(None);
@@ -22,7 +23,7 @@ pub(super) async fn left(state: &ApiState, who: &Who) -> Result<Option<f64>, Dia
     let message =
         format!("this key has used what it may cost in 24 hours: ${spent:.2} of ${ceiling:.2}");
     let mut error = DialectError::new(ErrorKind::Busy, message)
-        .with_hint("wait, or let the owner raise `max_cost_usd_per_day` in http.keys");
+        .with_hint("wait, or ask the owner to raise `max_cost_usd_per_day` in http.keys");
     error.retry_after = Some(Duration::from_hours(1));
     Err(error)
 }

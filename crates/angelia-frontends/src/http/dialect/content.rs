@@ -1,5 +1,5 @@
-//! Content that every dialect reads alike: images, and what has no place of its own in a message
-//! and is therefore carried as marked text.
+//! Content that every dialect reads alike: images, and items without a counterpart in a message,
+//! which are carried as marked text.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::Refused;
 
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Callers differ about the padding.
+/// Accepts base64 with and without padding: callers differ.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// An image that stands in the request.
+/// Decodes an image that is embedded in the request.
 pub fn image(media_type: &str, data: &str) -> Result<Content, Refused> {
     let media_type = media_type.trim().to_ascii_lowercase();
     let media_type = match media_type.as_str() {
@@ -35,7 +35,7 @@ pub fn image(media_type: &str, data: &str) -> Result<Content, Refused> {
     Ok(Content::Image { media_type: media_type.into(), data: base64(data)? })
 }
 
-/// Bytes in base64, also in several lines.
+/// Decodes base64, also if it is broken into lines.
 pub fn base64(data: &str) -> Result<Arc<[u8]>, Refused> {
     let refused = |error| Refused::new(format!("this is not base64: {error}"));
     if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
@@ -45,7 +45,7 @@ pub fn base64(data: &str) -> Result<Arc<[u8]>, Refused> {
     Ok(BASE64.decode(data).map_err(refused)?.into())
 }
 
-/// An image by its address; only an address that contains the image is followed.
+/// Decodes an image from a data URL. Other addresses are refused: images are never fetched.
 pub fn image_url(url: &str) -> Result<Content, Refused> {
     let Some(DataUrl { media_type, data }) = DataUrl::parse(url) else {
         return Err(Refused::new(
@@ -75,24 +75,24 @@ impl<'a> DataUrl<'a> {
         if !coding.eq_ignore_ascii_case("base64") {
             return None;
         }
-        // Parameters (`;charset=…`) do not change what the bytes are.
+        // Parameters (`;charset=…`) do not change the bytes.
         let media_type = media_type.split(';').next().unwrap_or(media_type);
         Some(Self { media_type, data })
     }
 }
 
-/// What somebody says as the system in the middle of a conversation.
+/// Marks the text of a `system` message in the middle of a conversation.
 pub fn system_text(text: &str) -> Content {
     Content::text(format!("<system>\n{text}\n</system>"))
 }
 
-/// A file, or what is known of it.
+/// Marks the text of a file, or a description of it.
 pub fn file_text(name: &str, text: &str) -> Content {
     let name = name.replace(['"', '\n'], "'");
     Content::text(format!("<file name=\"{name}\">\n{text}\n</file>"))
 }
 
-/// What has no counterpart here, as it came.
+/// Marks an item that has no counterpart here; its JSON is carried verbatim.
 pub fn unknown_text(kind: &str, json: &str) -> Content {
     let kind = kind.replace(['"', '\n'], "'");
     Content::text(format!("<item type=\"{kind}\">\n{json}\n</item>"))

@@ -1,5 +1,5 @@
-//! What an answer must have: a certain form, or a call of a tool. It is checked when it is known
-//! whole; the model may repair it once.
+//! A constraint on the answer: a JSON schema, or a required tool call. It is checked once the
+//! answer is complete; the model may repair it once.
 
 use std::{fmt, sync::Arc};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Ask, DialectError, ErrorKind, Refused, Stop, ToolChoice, WholeBlock, launch};
 
-/// Complaints that are told to the model at once.
+/// The maximum number of schema errors reported to the model at once.
 const COMPLAINTS: usize = 8;
 
 #[derive(Default)]
@@ -16,16 +16,16 @@ pub(super) enum Demand {
     #[default]
     Nothing,
     Form(Box<jsonschema::Validator>),
-    /// A call, of this tool where one is named.
+    /// A tool call; of this tool, if one is named.
     Call(Option<Arc<str>>),
 }
 
 impl fmt::Debug for Demand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Nothing => "Nothing",
-            Self::Form(_) => "Form",
-            Self::Call(_) => "Call",
+            Self::Nothing => "Unconstrained",
+            Self::Form(_) => "Schema",
+            Self::Call(_) => "ToolCall",
         })
     }
 }
@@ -49,12 +49,11 @@ impl Demand {
         }
     }
 
-    /// Is there one?
     pub(super) const fn is_one(&self) -> bool {
         !matches!(self, Self::Nothing)
     }
 
-    /// What the model is told beside the input.
+    /// Returns the instruction that is added to the input.
     pub(super) fn instruction(&self) -> Option<Content> {
         match self {
             Self::Call(None) => {
@@ -67,7 +66,7 @@ impl Demand {
         }
     }
 
-    /// Does the answer have it? `Err` is what is wrong, in words for the model.
+    /// Checks a complete answer. The error is a complaint for the model.
     pub(super) fn check(&self, blocks: &[WholeBlock], stop: &Stop) -> Result<(), String> {
         let mut calls = blocks.iter().filter_map(|block| match block {
             WholeBlock::Call { name, .. } => Some(name),
@@ -81,19 +80,19 @@ impl Demand {
                 Err(format!("You have not called the tool `{named}`. Call it now."))
             }
             Self::Nothing | Self::Call(_) => Ok(()),
-            // A call on the way to the answer is not the answer yet.
+            // A tool call on the way to the answer is not the answer yet.
             Self::Form(_) if matches!(stop, Stop::Calls) => Ok(()),
             Self::Form(validator) => fits(validator, blocks),
         }
     }
 
-    /// Why the request cannot be served after all.
+    /// Returns the error for an answer that violates the constraint even after its repair.
     pub(super) fn unmet(complaint: &str) -> DialectError {
         DialectError::new(
             ErrorKind::Unmet,
-            format!("the model did not give what was demanded, twice; at last: {complaint}"),
+            format!("the answer broke the request's constraints twice; at last: {complaint}"),
         )
-        .with_hint("simplify the demand, or use a larger model")
+        .with_hint("simplify the schema or the tool choice, or use a larger model")
     }
 }
 

@@ -1,17 +1,18 @@
-//! How many tokens a text is, about: we have no vendor's tokenizer, and say so wherever the number
-//! is shown.
+//! Estimates the number of tokens of a text. We have no vendor's tokenizer, and responses mark the
+//! number as an estimate.
 
-/// Four letters of ASCII are about a token, and every other character is about one.
+/// Estimates the tokens of a text: four ASCII characters are about one token, and every other
+/// character is about one.
 pub fn tokens(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let others = text.chars().filter(|letter| !letter.is_ascii()).count();
     ascii.div_ceil(4) as u64 + others as u64
 }
 
-/// Where a text must be cut so that it is no more than so many tokens; `None`: nowhere. Generous
-/// by a quarter, because an answer that is cut too early is worse than one that is a little long.
+/// Returns where a text must be cut to stay within `allowed` tokens; `None` if it fits. Generous by
+/// a quarter, because an answer that is cut too early is worse than one that is a little long.
 pub(super) fn cut(text: &str, allowed: u64, used_quarters: &mut u64) -> Option<usize> {
-    // In quarters of a token.
+    // All counts are in quarters of a token.
     let ceiling = allowed.saturating_mul(5);
     for (at, letter) in text.char_indices() {
         let cost = if letter.is_ascii() { 1 } else { 4 };

@@ -1,5 +1,5 @@
-//! Pieces put together again: the answer of those who do not stream, and what a caller will send
-//! back as history.
+//! Collects chunks into a complete answer: for requests without streaming, and for the message that
+//! the caller will send back as history.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{Begin, Block, End, Paragraphs, Piece, Whole, WholeBlock};
 
-/// What has been shown of one answer so far.
+/// The chunks of one answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     begin: Option<Begin>,
@@ -36,7 +36,7 @@ impl Gathered {
         }
     }
 
-    /// `None`: the answer has not ended, or never began.
+    /// Returns the complete answer; `None` if it never started or has not ended.
     pub(super) fn whole(self) -> Option<Whole> {
         Some(Whole { begin: self.begin?, blocks: self.blocks, end: self.end? })
     }
@@ -45,8 +45,8 @@ impl Gathered {
         &self.blocks
     }
 
-    /// The answer as a message of the conversation, in each form in which it may come back:
-    /// clients, or we, make one text of its texts with a blank line between them, or without.
+    /// Returns the answer as a message of the conversation, in each form in which it may come back:
+    /// clients, or we, join its texts with a blank line between them, or without.
     pub(super) fn messages(&self) -> Vec<Message> {
         let mut forms = vec![message(&self.blocks)];
         let texts = self.blocks.iter();
@@ -79,7 +79,7 @@ fn whole_block(block: Block, text: String) -> WholeBlock {
     }
 }
 
-/// Executors give us JSON; anything else counts as nothing.
+/// Executors report JSON; anything else becomes `null`.
 fn raw(text: String) -> RawJson {
     match RawValue::from_string(text) {
         Ok(raw) => raw.into(),

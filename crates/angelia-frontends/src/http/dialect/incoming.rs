@@ -1,4 +1,4 @@
-//! A request's conversation: what was said before, and what is new.
+//! The conversation of a request, split into its history and the new messages.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -10,22 +10,21 @@ use super::{
     marks::Marks,
 };
 
-/// The conversation of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Incoming {
-    /// Everything up to the last answer.
+    /// All messages up to the last answer.
     pub(super) history: Vec<Message>,
-    /// What came after it.
+    /// All messages after the last answer.
     pub(super) fresh: Vec<Message>,
-    /// Of the history.
+    /// The hash of the history.
     pub(super) before: Chain,
-    /// Of all of it.
+    /// The hash of the whole conversation.
     pub(super) after: Chain,
-    /// The same under the name that the client has given to the conversation.
+    /// Both hashes, scoped to the name that the client gave to the conversation.
     narrowed: Option<(Chain, Chain)>,
 }
 
-/// A result of one of the caller's tools.
+/// The result of one of the caller's tools.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) id: ToolId,
@@ -53,19 +52,20 @@ impl Incoming {
             fresh: fresh.to_vec(),
             before,
             after,
-            // No caller's name has a line break.
+            // A caller's name has no line break, so the scope is unambiguous.
             narrowed: narrowed.map(|name| chains(&format!("{caller}\n{name}"))),
         }
     }
 
-    /// Under which hash the session of this conversation is looked for.
+    /// Returns the hash under which the session of this conversation is looked up; `None` for an
+    /// empty history.
     pub(super) fn sought(&self) -> Option<Hash> {
         let (before, _) =
             self.narrowed.as_ref().map_or((&self.before, &self.after), |(a, b)| (a, b));
         (!before.is_empty()).then(|| before.hash())
     }
 
-    /// Under which hashes it will be found after this answer.
+    /// Returns the hashes under which the conversation is found once this answer is part of it.
     pub(super) fn found_by(&self, answer: &Message) -> impl Iterator<Item = Hash> {
         let chains = [Some(&self.after), self.narrowed.as_ref().map(|(_, after)| after)];
         chains.into_iter().flatten().map(|chain| {
@@ -75,12 +75,12 @@ impl Incoming {
         })
     }
 
-    /// What is asked, as one hash: an equal request of the same caller has the same.
+    /// Returns the hash of the whole conversation: equal requests of one caller have equal hashes.
     pub(super) fn fingerprint(&self) -> Hash {
         self.after.hash()
     }
 
-    /// The calls of the last answer.
+    /// Returns the ids of the tool calls in the last answer.
     pub(super) fn calls(&self) -> Vec<&ToolId> {
         let last = self.history.last().into_iter();
         last.flat_map(|message| &message.parts)
@@ -91,14 +91,15 @@ impl Incoming {
             .collect()
     }
 
-    /// What the caller's tools have answered. Text beside the results travels inside the last.
+    /// Returns the results of the caller's tools. Text beside the results is appended to the last
+    /// one.
     pub(super) fn results(&self) -> Vec<Given> {
         let mut results: Vec<Given> = Vec::new();
         let mut beside = Vec::new();
         for part in self.fresh.iter().flat_map(|message| &message.parts) {
             match part {
                 Part::ToolResult { id, ok, content } => {
-                    results.push(Given { id: id.clone(), ok: *ok, content: content.clone() })
+                    results.push(Given { id: id.clone(), ok: *ok, content: content.clone() });
                 }
                 Part::Content(content) if says_something(content) => beside.push(content.clone()),
                 Part::Content(_) | Part::Thinking { .. } | Part::ToolUse { .. } => {}
@@ -110,7 +111,7 @@ impl Incoming {
         results
     }
 
-    /// The input of a new turn: what is new, without results of tools.
+    /// Returns the input of a new turn: the new content without tool results.
     pub(super) fn input(&self) -> Vec<Content> {
         let parts = self.fresh.iter().flat_map(|message| &message.parts);
         parts
@@ -121,7 +122,7 @@ impl Incoming {
             .collect()
     }
 
-    /// Is there anything to answer?
+    /// Refuses a request that has nothing to answer.
     pub(super) fn check(&self) -> Result<(), Refused> {
         let answers = self.fresh.is_empty() && !self.history.is_empty();
         if answers || !self.input().is_empty() || !self.results().is_empty() {
@@ -152,7 +153,7 @@ const fn is_image(content: &Content) -> bool {
     matches!(content, Content::Image { .. })
 }
 
-/// A conversation as text, for agents that cannot be given one with true roles.
+/// Renders a conversation as text, for agents that cannot be given one with real roles.
 pub(super) fn as_text(history: &[Message]) -> Arc<str> {
     let mut text = String::from("[The conversation so far]\n");
     for message in history {

@@ -1,16 +1,16 @@
-//! Reading a request's JSON piece by piece. What is wrong is named by its place, in the caller's
-//! words: `messages.0.content`.
+//! Parses the JSON of a request piece by piece. Errors name the offending field as the caller would
+//! write it: `messages.0.content`.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Refused;
 
-/// The whole body, which must be one JSON object.
+/// Parses the whole body, which must be one JSON object.
 pub fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Refused> {
     let first = bytes.trim_ascii_start().first();
     if first.is_some_and(|first| *first != b'{') {
-        // Serde would take a list for the fields in their order.
+        // Serde would accept a list as the fields in order.
         return Err(Refused::new("the body: this must be a JSON object"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -19,12 +19,13 @@ pub fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Refused> {
     Ok(value)
 }
 
-/// A part of the body that was put aside until its kind was known.
+/// Parses a part of the body that was kept raw until its type was known. `place` is its path in the
+/// body.
 pub fn part<'a, T: Deserialize<'a>>(raw: &'a RawValue, place: &str) -> Result<T, Refused> {
     read(&mut serde_json::Deserializer::from_str(raw.get()), place)
 }
 
-/// Is it an object at all?
+/// Returns whether the JSON value is an object.
 pub fn is_object(raw: &RawValue) -> bool {
     raw.get().trim_start().starts_with('{')
 }
@@ -54,7 +55,8 @@ where
     })
 }
 
-/// Lines and columns of a piece that was cut out mean nothing to the caller.
+/// Removes the line and column from an error: within a part that was cut out they mean nothing to
+/// the caller.
 fn without_position(what: &str) -> String {
     match what.rsplit_once(" at line ") {
         Some((what, _)) => what.to_owned(),

@@ -1,5 +1,5 @@
-//! What is launched for a request: the specification of what its model id means, with the request's
-//! own prompt, tools and form.
+//! Builds the session specification for a request: the specification of its model id, with the
+//! request's own prompt, tools and output format.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 use super::{Ask, DialectError, ErrorKind, Output, Refused, ToolChoice, target::Meant};
 use crate::http::ApiState;
 
-/// Any JSON object.
 const ANY_OBJECT: &str = r#"{"type":"object"}"#;
 
 #[derive(Debug)]
@@ -58,18 +57,19 @@ impl Launch {
             && let Some(earlier) = earlier(state, ask).await?
             && earlier.mode == spec.mode
         {
-            // What a conversation began with stays, unless the request says otherwise.
+            // A conversation keeps the prompt it began with, unless the request brings another.
             spec.system = earlier.system;
         }
         Ok(Self { spec, can })
     }
 
-    /// Does a session that was launched like this serve the request as it is?
+    /// Returns whether a session with this specification can serve the request without a new
+    /// process.
     pub(super) fn fits(&self, other: &SessionSpec) -> bool {
         let but = ["history"];
         let mut ours = self.spec.clone();
         if ours.model.is_none() {
-            // Whatever the agent has settled on.
+            // Accept the model that the agent has settled on.
             ours.model.clone_from(&other.model);
         }
         let ours = LaunchFingerprint::of(&ours).without(&but);
@@ -77,13 +77,14 @@ impl Launch {
         match ours.difference(&theirs) {
             None => true,
             Some(component) => {
-                tracing::debug!(component, "a session continues with another launch");
+                tracing::debug!(component, "the session needs a new process");
                 false
             }
         }
     }
 
-    /// Is it the same agent in the same place, whatever it is told?
+    /// Returns whether it is the same agent in the same directory, whatever its prompt and tools
+    /// are.
     pub(super) fn is_akin(&self, other: &SessionSpec) -> bool {
         self.spec.executor == other.executor
             && self.spec.mode == other.mode
@@ -91,8 +92,8 @@ impl Launch {
     }
 }
 
-/// How the session was launched whose answer the request continues. Whether it may is not decided
-/// here.
+/// Returns the specification of the session whose answer the request continues. It does not check
+/// whether the caller may continue it.
 async fn earlier(state: &ApiState, ask: &Ask) -> Result<Option<SessionSpec>, DialectError> {
     let Some(previous) = ask.previous else {
         return Ok(None);
@@ -120,7 +121,7 @@ fn capabilities(state: &ApiState, spec: &SessionSpec) -> Result<Capabilities, Di
     }
 }
 
-/// The form that is wanted, as a schema.
+/// Returns the requested output format as a JSON schema.
 pub(super) fn schema(output: &Output) -> Option<RawJson> {
     match output {
         Output::Text => None,
@@ -129,7 +130,8 @@ pub(super) fn schema(output: &Output) -> Option<RawJson> {
     }
 }
 
-/// In model mode the request's prompt is the prompt; in agent mode it comes after the agent's own.
+/// Merges the request's system prompt into the profile's. In model mode it replaces the prompt; in
+/// agent mode it follows the agent's own.
 fn prompt(mode: Mode, profile: &SystemPrompt, system: &str) -> SystemPrompt {
     if system.is_empty() {
         return profile.clone();

@@ -1,5 +1,4 @@
-//! What the headers of a request say about the session it belongs to, and about requests that it
-//! repeats.
+//! The headers of a request that name its session, or mark it as a repeat of an earlier request.
 
 use std::sync::Arc;
 
@@ -10,11 +9,11 @@ use super::{DialectError, ErrorKind};
 
 pub(super) const SESSION: &str = "x-angelia-session";
 
-/// Sent by a client that asks again without a stream when a stream displeased it.
+/// Sent by Claude Code, which repeats a request without streaming if the stream was unusable.
 const FLIPPING: &str = "x-claude-code-session-id";
 
-/// Names that clients give to conversations, the most particular first. They narrow the search for
-/// a session; the history decides.
+/// Headers in which clients name their conversation, the most specific first. The name narrows the
+/// search for a session; the history still decides.
 const NARROWING: [&str; 6] = [
     SESSION,
     "x-arch-claude-cli-session",
@@ -24,24 +23,24 @@ const NARROWING: [&str; 6] = [
     "x-openwebui-chat-id",
 ];
 
-/// Longer than any key that somebody makes up for a request; it is kept with the turn.
+/// Longer than any key or name that a client generates. The value is stored with the turn.
 const LONGEST: usize = 255;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks {
-    /// A session by our id.
+    /// The session by its Angelia id.
     pub(super) session: Option<SessionId>,
-    /// A session by a name of the caller's.
+    /// The session by a name that the caller chose.
     pub(super) name: Option<Arc<str>>,
-    /// The first of the names, with the header that gave it.
+    /// The first conversation name found, as `HEADER=VALUE`.
     pub(super) narrowed: Option<Arc<str>>,
-    /// A key that means one request; another input under it is an error.
+    /// A key for exactly one request; a different input under the same key is an error.
     pub(super) idempotency: Option<Arc<str>>,
-    /// A key that means one request together with its input.
+    /// A key that identifies a request together with its input.
     pub(super) client_request: Option<Arc<str>>,
-    /// The client says that it has asked before.
+    /// The client marks the request as a retry.
     pub(super) is_retry: bool,
-    /// The client may ask again without a stream.
+    /// The client may repeat a streamed request without streaming.
     pub(super) flips: bool,
 }
 
@@ -49,7 +48,7 @@ impl Marks {
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, DialectError> {
         let named = text(headers, SESSION);
         let session = named.and_then(|name| name.parse().ok());
-        // What our own id means is known without a name.
+        // An Angelia id identifies the session by itself, so it is no name.
         let name = named.filter(|_| session.is_none());
         let narrowed = NARROWING.iter().find_map(|header| {
             let value = text(headers, header)?;
@@ -69,7 +68,7 @@ impl Marks {
     }
 }
 
-/// What names a conversation is at most so long; anything else is not a name.
+/// Returns the trimmed value of a header. Empty, overlong and non-ASCII values count as absent.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let value = headers.get(name).map(HeaderValue::to_str)?.ok()?.trim();
     (!value.is_empty() && value.len() <= LONGEST).then_some(value)

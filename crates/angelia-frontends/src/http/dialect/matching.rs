@@ -1,5 +1,6 @@
-//! Which session a request belongs to. The history decides: a session continues that looked to this
-//! caller exactly like this after its last answer. Nothing else is ever continued.
+//! Finds the session that a request continues. The history decides: a session matches if its
+//! conversation looked exactly like this to the same caller after its last answer. No other session
+//! is ever continued, except one that the request names.
 
 use std::sync::Arc;
 
@@ -11,23 +12,25 @@ use angelia_core::{
 use super::{Ask, DialectError, ErrorKind, incoming::Incoming, marks::Marks};
 use crate::http::{ApiState, keys::Who};
 
-/// How many sessions that once looked like this are considered.
+/// The number of sessions with a matching history that are considered.
 const CANDIDATES: usize = 16;
 
-/// Where a request goes.
+/// The session that a request is sent to.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// A session of its own; with a name, where the caller gave it one.
+    /// A new session; named, if the caller gave it a name.
     New(Option<ExternalName>),
-    /// A session that has the conversation; nobody else can continue it until the claim is gone.
+    /// A session that has the conversation. No other request can continue it until the claim is
+    /// dropped.
     Continues(Arc<SessionRecord>, Option<Claim>),
     /// A turn that waits for results of the caller's tools since this event.
     Waits(Arc<SessionRecord>, TurnId, Seq),
-    /// An answer that is not its session's last: the conversation up to it goes elsewhere.
+    /// An answer that is not the last of its session: the conversation up to it goes to a new
+    /// session.
     BranchesAt(TurnId),
 }
 
-/// The right to continue a session after a turn.
+/// The exclusive right to continue a session after a turn; released on drop.
 #[derive(Debug)]
 pub(super) struct Claim {
     state: Arc<ApiState>,
@@ -71,7 +74,7 @@ pub(super) async fn place(
             continue;
         };
         if last.id != note.turn {
-            // It has gone on since, in another way.
+            // The session has continued differently since.
             continue;
         }
         match last.stage {
@@ -89,7 +92,7 @@ pub(super) async fn place(
     Ok(Place::New(None))
 }
 
-/// The request continues this answer, and repeats nothing.
+/// Matches a request that names the answer it continues and repeats no history.
 async fn after(state: &ApiState, who: &Who, turn: TurnId) -> Result<Place, DialectError> {
     let unknown = || {
         DialectError::new(
@@ -111,15 +114,16 @@ async fn after(state: &ApiState, who: &Who, turn: TurnId) -> Result<Place, Diale
     }
     match (last.stage, state.recent.take_waiting(turn)) {
         (Stage::AwaitsToolResult, Some(seq)) => {
+            // Put the mark back: only the delivery of the results consumes it.
             state.recent.waits(turn, seq);
             Ok(Place::Waits(session, turn, seq))
         }
-        // Whoever is still busy lets the next turn wait.
+        // If the session is busy, the next turn is queued.
         _ => Ok(Place::Continues(session, None)),
     }
 }
 
-/// A session that the caller names, and whose conversation it does not repeat.
+/// Matches a request that names its session and repeats no history.
 async fn named(state: &ApiState, who: &Who, marks: &Marks) -> Result<Place, DialectError> {
     let name = marks
         .name
@@ -143,7 +147,7 @@ async fn named(state: &ApiState, who: &Who, marks: &Marks) -> Result<Place, Dial
     }
 }
 
-/// A session and its newest turn; one without turns has nothing to continue.
+/// Returns a session and its newest turn. A session without turns has nothing to continue.
 async fn session(
     state: &ApiState,
     id: SessionId,
@@ -154,12 +158,12 @@ async fn session(
     }
 }
 
-/// Whose turn it is was written down with it.
+/// Returns whether a turn belongs to this principal; its caller was recorded with it.
 pub(super) fn is_theirs(turns_caller: Option<&str>, who: &Who) -> bool {
     turns_caller == caller(who).as_deref()
 }
 
-/// Under which name the turns of a caller are counted: the owner's under none.
+/// Returns the caller name recorded with the turns of a principal; the owner has none.
 pub(super) fn caller(who: &Who) -> Option<Arc<str>> {
     (!who.is_owner).then(|| who.name.clone())
 }

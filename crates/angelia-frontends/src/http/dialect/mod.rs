@@ -1,26 +1,29 @@
-//! What the model APIs have in common. A dialect (`anthropic`, `openai::chat`,
-//! `openai::responses`) decodes its request into an [`Ask`] and encodes [`Piece`]s into its own
-//! events, or a [`Whole`] into its own object; everything between is here, once.
+//! The part that the model APIs share. A dialect (`anthropic`, `openai::chat`, `openai::responses`)
+//! decodes its request into a [`ModelRequest`], and encodes [`AnswerChunk`]s into its own stream
+//! events or a [`CompleteAnswer`] into its own object. Everything in between is here, once.
 //!
-//! - `ask`, `piece`, `spoken`: the words between here and the dialects. `content`, `json`,
-//!   `estimate`, `stop_words`, `paragraphs`: what they share.
-//! - `target`: what a model id means; `ceiling`: what a key may cost; `launch`: what is started.
-//! - `marks`, `incoming`, `canonical`, `matching`, `told`: which session and which turn; `repeats`,
-//!   `recent`: whether it was asked before.
-//! - `serve`: a request to its turn; `answer`: the turn to pieces, by way of `shown` (pure),
-//!   `demands` and `gathered`; `respond`: pieces to HTTP; `viewer`: who leaves early.
+//! - `model_request`, `chunk`, `dialect_trait`: the types exchanged with the dialects. `content`,
+//!   `json`, `estimate`, `stop_words`, `paragraphs`: helpers of the dialects.
+//! - `target`: resolves a model id; `spend_limit`: limits the cost of a key; `launch`: builds the
+//!   session to start.
+//! - `request_hints`, `conversation`, `conversation_hash`, `matching`, `recorded_answer`: find the
+//!   session and the turn of a request; `deduplication`, `recent_requests`: recognise a repeated
+//!   request.
+//! - `serve`: takes a request to its turn; `live_answer`: turns the events of the turn into chunks,
+//!   with `projector` (pure), `constraint` and `collector`; `respond`: writes chunks as HTTP;
+//!   `viewer`: notices clients that disconnect early.
 
 mod answer;
 mod ask;
 mod canonical;
 mod ceiling;
-/// For the decoders of every dialect: images, and what is carried as marked text.
+/// For the decoders of every dialect: images, and content that is carried as marked text.
 pub mod content;
 mod demands;
 pub mod estimate;
 mod gathered;
 mod incoming;
-/// For the decoders of every dialect: JSON whose mistakes are named by their place.
+/// For the decoders of every dialect: JSON parsing with errors that name the field.
 pub mod json;
 mod launch;
 mod marks;

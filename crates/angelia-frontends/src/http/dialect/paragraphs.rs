@@ -1,30 +1,30 @@
-//! Blocks of text that become one text: a blank line stands between them. Pure.
+//! Joins blocks of text into one text, with a blank line between them. Pure.
 
 use std::borrow::Cow;
 
-/// Of one text, as it grows.
+/// The state of one joined text.
 #[derive(Clone, Debug, Default)]
 pub struct Paragraphs {
-    /// Something was said.
+    /// The text is not empty.
     said: bool,
-    /// A block begins, and has not said anything yet.
+    /// A new block has started and has no text yet.
     begins: bool,
-    /// How many line breaks the text ends with.
+    /// The number of line breaks at the end of the text.
     breaks: usize,
 }
 
 impl Paragraphs {
-    /// The next text begins a block.
+    /// Starts a new block.
     pub const fn begin(&mut self) {
         self.begins = true;
     }
 
-    /// The next text, with what must stand between it and what was before.
+    /// Returns the next piece of text, preceded by the line breaks that are missing before it.
     pub fn next<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let words = text.trim_start_matches('\n');
         let leading = text.len() - words.len();
         if words.is_empty() {
-            // Perhaps the blank line itself.
+            // These line breaks may be the blank line itself.
             self.breaks += leading;
             return text.into();
         }

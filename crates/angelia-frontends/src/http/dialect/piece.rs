@@ -1,4 +1,4 @@
-//! An answer of a model, in no dialect: what every encoder is given, in order.
+//! An answer of a model in no particular dialect: the input of every encoder, in order.
 
 use std::sync::Arc;
 
@@ -6,28 +6,29 @@ use angelia_core::model::{Failure, RawJson, SessionId, ToolId, TurnId, Usage};
 use jiff::Timestamp;
 
 /// One step of an answer. Blocks do not overlap: a block is opened, filled and closed before the
-/// next one begins, and the first piece is always `Begin`, the last always `End`.
+/// next one opens. The first chunk is always `Start`, the last always `End`.
 #[derive(Clone, Debug)]
 pub enum Piece {
     Begin(Begin),
     Open(Block),
-    /// More of the open block. Text for `Block::Text` and `Block::Reasoning`; JSON, whole or in
-    /// pieces, for `Block::Call`.
+    /// More content of the open block. Text for `BlockKind::Text` and `BlockKind::Reasoning`; JSON,
+    /// whole or in pieces, for `BlockKind::Call`.
     More(Arc<str>),
     Close,
     End(End),
 }
 
-/// An answer begins; nothing of it can be taken back any more.
+/// The identity of an answer. Once it is sent, the answer can no longer become an HTTP error.
 #[derive(Clone, Debug)]
 pub struct Begin {
     pub turn: TurnId,
     pub session: SessionId,
-    /// How many answers of this turn came before: one turn spans the calls of a caller's tools.
+    /// The number of earlier answers of this turn: one turn spans several answers when the model
+    /// calls the caller's tools.
     pub part: u32,
-    /// The id the caller asked for.
+    /// The model id of the request.
     pub model: Arc<str>,
-    /// When it began; for dialects that say so (`created`).
+    /// The start time, for dialects that report it (`created`).
     pub at: Timestamp,
 }
 
@@ -35,7 +36,7 @@ pub struct Begin {
 pub enum Block {
     Text,
     Reasoning,
-    /// The model calls one of the caller's tools.
+    /// A call of one of the caller's tools.
     Call {
         id: ToolId,
         name: Arc<str>,
@@ -45,34 +46,34 @@ pub enum Block {
 #[derive(Clone, Debug)]
 pub struct End {
     pub stop: Stop,
-    /// Of this answer alone.
+    /// The usage of this answer alone, not of its whole turn.
     pub usage: Usage,
     /// `completed`, `partial`, `interrupted`, `failed`, or `awaiting_tool_result`.
     pub status: &'static str,
 }
 
-/// Why an answer ended.
+/// The reason why an answer ended.
 #[derive(Clone, Debug)]
 pub enum Stop {
-    /// The model has said what it had to say.
+    /// The model finished its answer.
     EndTurn,
-    /// It waits for the results of the caller's tools.
+    /// The turn waits for the results of the caller's tools.
     Calls,
-    /// A budget ended it; what there is is usable.
+    /// A budget ended the turn; the text so far is usable.
     Partial,
-    /// `max_tokens` ended it.
+    /// The answer reached `max_tokens`.
     MaxTokens,
-    /// These words of the caller's did.
+    /// The answer reached this stop word of the caller.
     Word(Arc<str>),
-    /// The model would not.
+    /// The model refused to answer.
     Refusal,
-    /// It failed after something of it was shown: the stream ends cleanly. The last text block
-    /// says so already, so encoders only end what they have begun.
+    /// The turn failed after part of the answer was sent, so the stream ends in order. The last
+    /// text block already says what failed; encoders only close what they have opened.
     Failed(Failure),
     Interrupted,
 }
 
-/// A whole answer, for those who do not stream.
+/// A complete answer, for requests without streaming.
 #[derive(Clone, Debug)]
 pub struct Whole {
     pub begin: Begin,

@@ -1,6 +1,5 @@
-//! What is remembered of requests that have just been made: so that a repeat finds its turn, and
-//! results of tools the turn that waits for them. In memory; what was asked before a restart is in
-//! the store.
+//! Remembers recent requests in memory, so that a repeat finds its turn, and tool results find the
+//! turn that waits for them. Requests from before a restart are looked up in the store.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,17 +17,17 @@ use tokio::time::Instant;
 
 use super::{ShownFrom, canonical::Hash};
 
-/// How long a repeat counts as one.
+/// How long an equal request counts as a repeat.
 const REPEATS: Duration = Duration::from_mins(2);
 
-/// When there are more, the old ones are looked for.
+/// The size of a map from which on its old entries are removed.
 const MANY: usize = 1024;
 
-/// Longer than anything waits for results.
+/// Entries older than this are stale: no turn waits for results that long.
 const LONG: Duration = Duration::from_hours(48);
 
 pub struct Recent {
-    /// Since when everything is remembered here.
+    /// When this memory began; earlier requests are only in the store.
     since: Timestamp,
     inner: Mutex<Inner>,
 }
@@ -42,36 +41,36 @@ impl Default for Recent {
 #[derive(Default)]
 struct Inner {
     requests: HashMap<Hash, Request>,
-    /// Turns that wait for results: after which event, and since when.
+    /// Turns that wait for tool results: the event they wait after, and since when.
     waiting: HashMap<TurnId, (Seq, Instant)>,
     viewers: HashMap<TurnId, Viewers>,
-    /// Turns whose session somebody is about to continue.
+    /// Turns whose session a request is about to continue.
     claimed: HashSet<TurnId>,
 }
 
-/// Who watches a turn.
+/// The viewers of a turn.
 #[derive(Clone, Copy)]
 struct Viewers {
-    /// Right now.
+    /// The number of connected viewers.
     count: usize,
-    /// Somebody wants it finished, watched or not.
+    /// A client without streaming wants the turn to finish, even if it disconnects.
     finish: bool,
     since: Instant,
 }
 
-/// What became of a request.
+/// A request and the turn it became.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) turn: TurnId,
     pub(super) from: ShownFrom,
     pub(super) stream: bool,
-    /// What was asked.
+    /// The hash of the request's conversation.
     pub(super) fingerprint: Hash,
     at: Instant,
 }
 
 impl Recent {
-    /// Remembers a request under each of these keys.
+    /// Records a request under each of these keys.
     pub(super) fn note(
         &self,
         keys: impl IntoIterator<Item = Hash>,
@@ -89,14 +88,14 @@ impl Recent {
         inner.requests.extend(keys.into_iter().map(|key| (key, request)));
     }
 
-    /// The newest request under this key, if it was made a moment ago.
+    /// Returns the newest request under this key, if it is recent.
     pub(super) fn like(&self, key: &Hash) -> Option<Request> {
         let inner = self.lock();
         let request = inner.requests.get(key)?;
         (request.at.elapsed() < REPEATS).then_some(*request)
     }
 
-    /// A request of which the store says that it was made a moment before the restart.
+    /// Returns the request of a stored note, if it was made shortly before the last restart.
     pub(super) fn before_restart(&self, note: &HistoryNote, fingerprint: Hash) -> Option<Request> {
         let age = Duration::try_from(Timestamp::now().duration_since(note.at)).ok()?;
         let counts = note.at < self.since && age < REPEATS;
@@ -116,24 +115,25 @@ impl Recent {
         let now = Instant::now();
         let mut inner = self.lock();
         if inner.waiting.len() >= MANY {
-            // The turns of those have long been ended by their clock.
+            // Their turns ended long ago by timeout.
             inner.waiting.retain(|_, (_, since)| now - *since < LONG);
         }
         inner.waiting.insert(turn, (after, now));
     }
 
-    /// Does the turn wait since this event?
+    /// Returns whether the turn waits for results since this event.
     pub(super) fn is_waiting(&self, turn: TurnId, after: Seq) -> bool {
         let inner = self.lock();
         inner.waiting.get(&turn).is_some_and(|(seq, _)| *seq == after)
     }
 
-    /// The results have come: of any number who bring them, one may give them.
+    /// Removes the mark that a turn waits for results. Of several requests that bring the results,
+    /// only one gets `Some` and may deliver them.
     pub(super) fn take_waiting(&self, turn: TurnId) -> Option<Seq> {
         self.lock().waiting.remove(&turn).map(|(seq, _)| seq)
     }
 
-    /// Of any number who want to continue after this turn, one may.
+    /// Claims the right to continue after this turn; only one request can hold it.
     pub(super) fn claim(&self, turn: TurnId) -> bool {
         self.lock().claimed.insert(turn)
     }
@@ -142,7 +142,7 @@ impl Recent {
         self.lock().claimed.remove(&turn);
     }
 
-    /// Somebody watches; with `finish`, the turn is wanted even if they leave.
+    /// Adds a viewer. With `finish`, the turn runs to its end even if every viewer disconnects.
     pub(super) fn enters(&self, turn: TurnId, finish: bool) {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -156,7 +156,8 @@ impl Recent {
         viewers.finish |= finish;
     }
 
-    /// `true`: nobody else is there, and nobody has asked for it to be finished.
+    /// Removes a viewer. Returns `true` if it was the last one, left before the end, and no client
+    /// asked for the turn to finish.
     pub(super) fn leaves(&self, turn: TurnId, saw_the_end: bool) -> bool {
         let mut inner = self.lock();
         let Some(viewers) = inner.viewers.get_mut(&turn) else {
@@ -174,19 +175,19 @@ impl Recent {
         self.lock().viewers.contains_key(&turn)
     }
 
-    /// The request was answered, and may be made again.
+    /// Forgets the requests of a turn, so that they may be made again.
     pub(super) fn forget(&self, turn: TurnId) {
         self.lock().requests.retain(|_, request| request.turn != turn);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Every change is one step, so it is whole even if somebody panicked.
+        // Every change is a single step, so the state is consistent even after a panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Recent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recent").finish_non_exhaustive()
+        f.debug_struct("RecentRequests").finish_non_exhaustive()
     }
 }

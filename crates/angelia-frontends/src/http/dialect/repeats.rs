@@ -1,5 +1,5 @@
-//! At most once: whether a request was made before, and what is remembered of it so that a repeat
-//! is known.
+//! Runs a request at most once: recognises a repeated request and remembers each request for that
+//! purpose.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -20,13 +20,14 @@ use super::{
     serve::{Asked, Serving},
 };
 
-/// Under what a request is remembered.
+/// The hashes under which a request is remembered.
 #[derive(Clone, Copy)]
 pub(super) struct Keys {
-    /// What it says.
+    /// The hash of its content.
     pub(super) plain: Hash,
-    /// What its headers say.
+    /// The hash of its `Idempotency-Key`.
     keyed: Option<Hash>,
+    /// The hash of its `x-client-request-id` and content.
     client: Option<Hash>,
 }
 
@@ -55,7 +56,7 @@ impl Keys {
 }
 
 impl Serving<'_> {
-    /// Was it asked before?
+    /// Returns the earlier request that this one repeats, if any.
     pub(super) async fn repeated(
         self,
         asked: &Asked,
@@ -72,6 +73,8 @@ impl Serving<'_> {
         if let Some(request) = client.and_then(|key| recent.like(&key)) {
             return Ok(Some(request));
         }
+        // Equal content alone does not make a repeat: the client must mark it as a retry, or be one
+        // that repeats a stream without streaming.
         let flips = asked.marks.flips && !asked.ask.stream;
         if !flips && !asked.marks.is_retry {
             return Ok(None);
@@ -85,7 +88,7 @@ impl Serving<'_> {
         Ok(earlier.and_then(|note| recent.before_restart(note, fingerprint)))
     }
 
-    /// Remembers what becomes of a request.
+    /// Remembers the turn of a request in memory.
     pub(super) fn remember(self, asked: &Asked, turn: TurnId, from: ShownFrom) {
         let keys = asked.keys;
         let fingerprint = asked.incoming.fingerprint();
@@ -94,7 +97,8 @@ impl Serving<'_> {
         recent.note(all.into_iter().flatten(), fingerprint, turn, from, asked.ask.stream);
     }
 
-    /// The same, for a repeat after a restart: the caller sees nothing before that is committed.
+    /// Records the turn of a request in the store, for a repeat after a restart. The caller sees
+    /// nothing before this is committed.
     pub(super) async fn note(
         self,
         asked: &Asked,
@@ -115,13 +119,14 @@ impl Serving<'_> {
         Ok(self.state.engine.note_history(&note).await?)
     }
 
-    /// `None`: there is no record of the turn, because it could not be written or was removed.
+    /// Attaches a repeated request to the turn of the first one. Returns `None` if the turn has no
+    /// record, because it could not be written or was removed.
     pub(super) async fn attach(
         self,
         asked: &Asked,
         request: recent::Request,
     ) -> Result<Option<Taken>, DialectError> {
-        tracing::debug!(turn = %request.turn, "a repeated request gets the turn of the first");
+        tracing::debug!(turn = %request.turn, "repeated request joins the first one's turn");
         let record = match self.state.engine.turn(request.turn).await {
             Ok(record) => record,
             Err(EngineError::NotFound(_)) => {
@@ -141,7 +146,7 @@ impl Serving<'_> {
         }))
     }
 
-    /// What must be found also after a restart.
+    /// Returns the key that the engine stores with the turn, to recognise a repeat after a restart.
     pub(super) fn request_key(self, asked: &Asked) -> Option<RequestKey> {
         let key = match (&asked.marks.idempotency, asked.keys.client) {
             (Some(key), _) => format!("v1:{key}"),

@@ -1,4 +1,4 @@
-//! An answer as an HTTP response: a stream of events, one object, or an error.
+//! Writes an answer as an HTTP response: a stream of events, one object, or an error.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -18,8 +18,8 @@ use super::{
 };
 use crate::event_json::whole_seconds;
 
-/// So long an answer may take to begin until its stream is begun without it: from then on an error
-/// can no longer be one of HTTP.
+/// How long the response headers wait for the first chunk. Once they are sent, a failure can no
+/// longer be an HTTP error.
 const FIRST: Duration = Duration::from_secs(30);
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -40,7 +40,7 @@ pub(super) async fn respond<D: Dialect>(answer: Answer, dialect: D) -> Response 
     if answer.ask.stream { streamed(answer, dialect).await } else { whole(answer, dialect).await }
 }
 
-/// An error in the dialect's words.
+/// Returns the response for an error, encoded by the dialect.
 pub(in crate::http) fn refuse<D: Dialect>(error: &DialectError) -> Response {
     let (status, body) = D::error(error);
     json(status, body, error)
@@ -59,7 +59,7 @@ pub(in crate::http) fn json(status: StatusCode, body: Vec<u8>, error: &DialectEr
     response
 }
 
-/// Is it worth asking the same again?
+/// Returns whether repeating the same request may succeed.
 const fn is_passing(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -69,7 +69,7 @@ const fn is_passing(kind: ErrorKind) -> bool {
     )
 }
 
-/// An error of a turn that has run.
+/// Returns the response for an error of a turn that has run.
 fn failed<D: Dialect>(error: &DialectError, answer: &Answer) -> Response {
     let mut response = refuse::<D>(error);
     let headers = response.headers_mut();
@@ -78,7 +78,7 @@ fn failed<D: Dialect>(error: &DialectError, answer: &Answer) -> Response {
         headers.insert(STATUS, HeaderValue::from_static(status));
     }
     if is_passing(error.kind) {
-        // Who asks again, after having been told, asks for another turn.
+        // A client that repeats the request after this error wants a new turn, not the failed one.
         answer.state.recent.forget(answer.turn);
     } else {
         let name = HeaderName::from_static("x-should-retry");
@@ -105,7 +105,7 @@ async fn whole<D: Dialect>(mut answer: Answer, dialect: D) -> Response {
     }
     let Some(whole) = answer.whole() else {
         let kind = ErrorKind::Failed(FailureKind::Internal);
-        return failed::<D>(&DialectError::new(kind, "the answer has no end"), &answer);
+        return failed::<D>(&DialectError::new(kind, "the answer is incomplete"), &answer);
     };
     let body = dialect.whole(&answer.ask, &whole);
     let headers = [(header::CONTENT_TYPE, "application/json")];
@@ -117,7 +117,7 @@ async fn whole<D: Dialect>(mut answer: Answer, dialect: D) -> Response {
 }
 
 async fn streamed<D: Dialect>(mut answer: Answer, dialect: D) -> Response {
-    // What fails until something can be shown is still an error of HTTP.
+    // A failure before the first chunk is still an HTTP error.
     let first = loop {
         match answer.next(FIRST).await {
             Ok(Next::Pieces(pieces)) if pieces.is_empty() => {}
@@ -141,7 +141,7 @@ async fn streamed<D: Dialect>(mut answer: Answer, dialect: D) -> Response {
 struct Streaming<D: Dialect> {
     answer: Answer,
     dialect: D,
-    /// Once the answer has begun.
+    /// Created with the first chunk.
     encoder: Option<D::Encoder>,
     first: Option<Vec<Piece>>,
     block_open: bool,
@@ -151,7 +151,7 @@ struct Streaming<D: Dialect> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Going,
-    /// All is said but how it ended.
+    /// Everything is sent except the trailer with the final status.
     Said,
     Over,
 }
@@ -211,7 +211,8 @@ impl<D: Dialect> Streaming<D> {
         }
     }
 
-    /// A stream that has begun is never broken off: it ends in order, and says what happened.
+    /// Ends a stream with an error. A stream that has begun is never cut: its events are completed,
+    /// and its text says what happened.
     fn end_with(&mut self, error: &DialectError, out: &mut Vec<u8>) {
         let mut pieces = Vec::new();
         if self.encoder.is_none() {

@@ -1,5 +1,5 @@
-//! From a request to its answer: who may have what, whether it was asked before, which session it
-//! belongs to, and what is sent there.
+//! Takes a request to its turn: checks the grant, recognises repeats, finds the session and submits
+//! the new input.
 
 use std::{fmt, sync::Arc};
 
@@ -27,11 +27,11 @@ use super::{
 };
 use crate::http::{ApiState, body, keys::Who};
 
-/// What an agent is told when there is nothing new to say to it.
+/// Prompts for an agent that gets no new input from the caller.
 const GO_ON: &str = "Continue where you left off.";
 const RESULTS: &str = "Go on with the results of your tools.";
 
-/// Reads a request, and answers it.
+/// Reads and decodes the body of a request, then serves it.
 pub(in crate::http) async fn answer<D: Dialect, E: Into<DialectError>>(
     state: &Arc<ApiState>,
     who: &Who,
@@ -50,7 +50,7 @@ pub(in crate::http) async fn answer<D: Dialect, E: Into<DialectError>>(
     }
 }
 
-/// Answers a request that has been read.
+/// Serves a decoded request.
 pub(in crate::http) async fn serve<D: Dialect>(
     state: &Arc<ApiState>,
     who: &Who,
@@ -61,7 +61,7 @@ pub(in crate::http) async fn serve<D: Dialect>(
     match (Serving { state, who }).begin(headers, ask).await {
         Ok(answer) => respond::respond(answer, dialect).await,
         Err(error) => {
-            tracing::debug!(caller = %who.name, %error, "a request is refused");
+            tracing::debug!(caller = %who.name, %error, "request refused");
             respond::refuse::<D>(&error)
         }
     }
@@ -73,7 +73,7 @@ pub(super) struct Serving<'a> {
     pub(super) who: &'a Who,
 }
 
-/// A request, understood.
+/// A decoded request with everything that is derived from it before a session is chosen.
 pub(super) struct Asked {
     pub(super) ask: Arc<Ask>,
     pub(super) marks: Marks,
@@ -84,7 +84,7 @@ pub(super) struct Asked {
     pub(super) options: TurnOptions,
 }
 
-/// A request whose results were given to a process that then died.
+/// Recovers a request whose tool results were given to an agent process that then died.
 pub(super) struct Lost {
     who: Who,
     asked: Arc<Asked>,
@@ -92,7 +92,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// The conversation and the results go to a new process.
+    /// Sends the conversation and the results to a new process.
     pub(super) async fn carry(self, state: &Arc<ApiState>) -> Result<Taken, DialectError> {
         let serving = Serving { state, who: &self.who };
         let session = state.engine.session(self.session).await?;
@@ -102,7 +102,7 @@ impl Lost {
 
 impl fmt::Debug for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lost").finish_non_exhaustive()
+        f.debug_struct("LostAgentRecovery").finish_non_exhaustive()
     }
 }
 
@@ -136,10 +136,10 @@ impl Serving<'_> {
             Some(taken) => taken,
             None => self.take(&asked).await?,
         };
-        // An answer that continues another by its name does not repeat the conversation.
+        // A request with `previous` does not repeat its conversation, so its history has no hash.
         let repeats = asked.ask.previous.is_none();
         let remembered = repeats.then(|| Arc::clone(&asked.incoming));
-        // A model has done nothing that could be done twice.
+        // A model-mode agent has no side effects, so running it again is safe.
         let goes_on = matches!(taken.from, ShownFrom::After(_)) && taken.mode == Mode::Model;
         let lost = goes_on.then(|| Lost {
             who: self.who.clone(),
@@ -174,7 +174,7 @@ impl Serving<'_> {
         })
     }
 
-    /// Finds the session and gives it what is new.
+    /// Finds the session of the request and submits its new input there.
     async fn take(self, asked: &Asked) -> Result<Taken, DialectError> {
         let Asked { ask, marks, incoming, launch, .. } = asked;
         match matching::place(self.state, self.who, ask, incoming, marks).await? {
@@ -192,7 +192,7 @@ impl Serving<'_> {
                 {
                     return Ok(taken);
                 }
-                // Something else is wanted than what it waits for.
+                // The request does not bring the results that the turn waits for.
                 self.interrupt(turn).await;
                 let history = self.history(asked, &session).await?;
                 self.carried(asked, history, None).await
@@ -207,7 +207,7 @@ impl Serving<'_> {
         }
     }
 
-    /// What was said before: as the request repeats it, else as it is on record.
+    /// Returns the earlier conversation: as the request repeats it, otherwise as it is recorded.
     async fn history(
         self,
         asked: &Asked,
@@ -220,7 +220,8 @@ impl Serving<'_> {
         }
     }
 
-    /// Gives results to the turn that waits for them; `None`: not all of them are there.
+    /// Delivers tool results to the turn that waits for them. Returns `None` if results are missing
+    /// or the turn has ended.
     async fn answered(
         self,
         asked: &Asked,
@@ -234,11 +235,14 @@ impl Serving<'_> {
         if results.is_empty() || !calls.into_iter().all(has) {
             return Ok(None);
         }
+        // Of several requests that bring these results, only one may deliver them.
         if self.state.recent.take_waiting(turn) != Some(seq) {
             return Ok(None);
         }
         let from = ShownFrom::After(seq);
         let watch = self.state.engine.watch(turn, 0).await?;
+        // Remember the request before the results are given: a retry may arrive while the agent
+        // answers.
         self.remember(asked, turn, from);
         let noted = self.note(asked, session.id, turn, from).await?;
         for given in results {
@@ -266,11 +270,11 @@ impl Serving<'_> {
     async fn interrupt(self, turn: TurnId) {
         self.state.recent.take_waiting(turn);
         if let Err(error) = self.state.engine.interrupt(turn, false).await {
-            tracing::debug!(%turn, %error, "the turn had ended by itself");
+            tracing::debug!(%turn, %error, "the turn had already ended");
         }
     }
 
-    /// The next turn of a session that has the conversation.
+    /// Submits the next turn of a session that already has the conversation.
     async fn continued(
         self,
         asked: &Asked,
@@ -288,7 +292,8 @@ impl Serving<'_> {
         self.submit(asked, session.id, input, None).await
     }
 
-    /// The next turn of a session whose agent must be another: it is told the conversation.
+    /// Submits the next turn of a session whose agent must be replaced: the new agent is given the
+    /// conversation.
     async fn relaunched(
         self,
         asked: &Asked,
@@ -307,7 +312,7 @@ impl Serving<'_> {
         self.carried(asked, history, None).await
     }
 
-    /// A new session that is given the conversation with true roles.
+    /// Starts a new session and gives it the conversation with its real roles.
     async fn carried(
         self,
         asked: &Asked,
@@ -315,7 +320,7 @@ impl Serving<'_> {
         name: Option<ExternalName>,
     ) -> Result<Taken, DialectError> {
         let (spec, input) = retold(asked, history)?;
-        // A session with a name may be somebody else's by now.
+        // Another request may have started to use a named session, so it must not be deleted.
         let is_ours = name.is_none();
         let new = NewSession { spec, title: None, name };
         let session = self.state.engine.create_session(new).await?.id;
@@ -323,7 +328,8 @@ impl Serving<'_> {
         self.submit(asked, session, input, made).await
     }
 
-    /// `made`: a session that was made for this turn alone.
+    /// Submits a turn. `made` is the session if it was created for this turn alone; it is deleted
+    /// again if the turn turns out to be a repeat or is refused.
     async fn submit(
         self,
         asked: &Asked,
@@ -365,8 +371,7 @@ impl Serving<'_> {
     }
 }
 
-/// What is launched for a request that brings its conversation along, and what its agent is asked
-/// first.
+/// Returns the specification of a session that starts with the given history, and its first input.
 fn retold(
     asked: &Asked,
     mut history: Vec<Message>,

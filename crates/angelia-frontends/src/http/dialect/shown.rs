@@ -1,9 +1,9 @@
-//! From the events of a turn to the pieces of one answer. Pure: events in, pieces out.
+//! Projects the events of a turn onto the chunks of one answer. Pure: events in, chunks out.
 //!
-//! One turn spans several answers where the caller's tools are called; a viewer shows one of them
-//! and passes over those before it. Nothing begins before there is something to show,
-//! so that whatever fails until then is still an error of the protocol. What was shown cannot be
-//! taken back: a block that the agent withdraws stays, with a word about it.
+//! One turn spans several answers when the model calls the caller's tools. A projector emits one of
+//! them and skips the earlier ones. It emits nothing until there is content, so that any earlier
+//! failure can still be an HTTP error. Text that was sent cannot be taken back: a block that the
+//! agent withdraws stays, followed by a notice.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,76 +22,77 @@ use super::{Begin, Block, End, Piece, Stop, estimate, stop_words::StopWords};
 
 const WITHDRAWN: &str = "\n\n[the text above was cut off; the answer begins anew]\n\n";
 
-/// What of a turn is shown, and how.
+/// Selects the answer of a turn that is projected, and how.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// The id the caller asked for.
+    /// The model id of the request.
     pub model: Arc<str>,
     pub from: From,
     /// The names of the caller's tools.
     pub tools: HashSet<Arc<str>>,
-    /// The agent's own tools are shown, as lines of reasoning.
+    /// Reports calls of the agent's own tools, as lines of reasoning.
     pub activity: bool,
-    /// Nothing is shown before all of it is known; for answers that must have a certain form.
+    /// Emits nothing until the turn has ended; for answers that must satisfy a constraint.
     pub hold: bool,
-    /// A ceiling for the text, by estimate.
+    /// An upper bound for the text, in estimated tokens.
     pub max_tokens: Option<u64>,
 }
 
-/// Which answer of a turn is shown.
+/// The answer of a turn to start from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
-    /// After so many others.
+    /// The answer after this many others.
     Part(u32),
-    /// The first that begins after this event.
+    /// The first answer that begins after this event.
     After(Seq),
 }
 
-/// Where the answer is after an event.
+/// The state of the answer after an event.
 #[derive(Clone, Debug)]
 pub enum Step {
     More,
-    /// `End` was the last piece.
+    /// The answer is complete: `End` was the last chunk.
     Over,
-    /// The answer is as long as it may be; the turn goes on and is no longer wanted.
+    /// The answer reached its length limit or a stop word. The turn still runs, but its output is
+    /// no longer wanted.
     Cut,
-    /// The turn failed and nothing was shown.
+    /// The turn failed before anything was emitted.
     Failed(Failure),
-    /// It was interrupted and nothing was shown.
+    /// The turn was interrupted before anything was emitted.
     Interrupted,
 }
 
-/// What the open block shows.
+/// The origin of the content of the open block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Block(BlockId),
-    /// Lines about what the agent does.
+    /// Lines that report what the agent does.
     Lines,
 }
 
 #[derive(Debug)]
 pub struct Shown {
     view: View,
-    /// How many answers have been passed over.
+    /// The number of answers that were skipped.
     part: u32,
     showing: bool,
     began: bool,
     open: Option<Source>,
-    /// What was shown of blocks that are not whole yet.
+    /// The text emitted so far of blocks that are not complete.
     unfinished: HashMap<BlockId, String>,
-    /// Calls of the caller's tools; shown once the agent waits for them.
+    /// Calls of the caller's tools; emitted once the agent waits for their results.
     calls: Vec<ToolCall>,
-    /// The agent's own tools that run.
+    /// The agent's own tools that are running, by name.
     running: HashMap<ToolId, Arc<str>>,
-    /// The turn has answered with text, in this part or an earlier one.
+    /// The turn has produced answer text, in this answer or an earlier one.
     said: bool,
     usage: Usage,
     usage_before: Usage,
     quarters: u64,
     words: StopWords,
-    /// Where text of the answer is held back.
+    /// The block whose text is held back as a possible stop word.
     held_of: Option<BlockId>,
-    /// The answer is over, for the caller.
+    /// Set once the answer must end here, although the turn goes on.
     cut: Option<Stop>,
 }
 
@@ -116,25 +117,25 @@ impl Shown {
         }
     }
 
-    /// The answer ends before the first of these words.
+    /// Ends the answer before the first of these words.
     #[must_use]
     pub fn ending_at(mut self, words: &[Arc<str>]) -> Self {
         self.words = StopWords::new(words);
         self
     }
 
-    /// Has anything been shown?
+    /// Returns whether anything has been emitted.
     pub const fn began(&self) -> bool {
         self.began
     }
 
-    /// What this answer used of what its whole turn did.
+    /// Returns the usage of this answer alone, given the usage of its whole turn.
     pub fn used(&self, whole: &Usage) -> Usage {
         since(whole, &self.usage_before)
     }
 
-    /// Takes the next event of the turn. After anything but [`Step::More`] there is nothing to
-    /// come.
+    /// Projects the next event of the turn. After anything but [`AnswerProgress::More`] the answer
+    /// has ended.
     pub fn event(&mut self, event: &TurnEvent, out: &mut Vec<Piece>) -> Step {
         self.showing = match self.view.from {
             From::Part(part) => self.part >= part,
@@ -146,7 +147,7 @@ impl Shown {
                 self.unfinished.entry(*block).or_default().push_str(text);
             }
             EventKind::Block { block, channel, text } if !self.view.hold => {
-                self.whole(event, *block, *channel, text, out)
+                self.whole(event, *block, *channel, text, out);
             }
             EventKind::ToolCall(call) => self.call(event, call, out),
             EventKind::ToolResult(result) => {
@@ -177,7 +178,7 @@ impl Shown {
     fn cut_off(&mut self, event: &TurnEvent, out: &mut Vec<Piece>) -> Step {
         let stop = self.cut.take().unwrap_or(Stop::MaxTokens);
         let status = match stop {
-            // All that was wanted.
+            // A stop word means the caller has everything it asked for.
             Stop::Word(_) => "completed",
             _ => "partial",
         };
@@ -185,7 +186,7 @@ impl Shown {
         Step::Cut
     }
 
-    /// The whole block is authoritative: what goes beyond its deltas is shown too.
+    /// Projects a complete block. It is authoritative: text beyond its deltas is emitted too.
     fn whole(
         &mut self,
         event: &TurnEvent,
@@ -198,7 +199,7 @@ impl Shown {
         if let Some(rest) = text.strip_prefix(&*shown) {
             self.text(event, block, channel, rest, out);
         } else if shown.trim() != text.trim() {
-            // Withdrawn, or written differently in the end.
+            // The agent withdrew the block or rewrote it.
             if channel == TextChannel::Answer {
                 self.text(event, block, channel, WITHDRAWN, out);
             }
@@ -237,7 +238,7 @@ impl Shown {
         }
     }
 
-    /// Text that was held back is no word at which the answer ends.
+    /// Emits the text that was held back: it is not part of a stop word after all.
     fn release(&mut self, event: &TurnEvent, out: &mut Vec<Piece>) {
         if let Some(block) = self.held_of.take() {
             let rest = self.words.rest();
@@ -245,7 +246,7 @@ impl Shown {
         }
     }
 
-    /// Text of the answer, as far as it may go.
+    /// Emits text of the answer, up to `max_tokens`.
     fn answer(&mut self, event: &TurnEvent, block: BlockId, text: &str, out: &mut Vec<Piece>) {
         let mut text = text;
         if self.showing
@@ -260,7 +261,7 @@ impl Shown {
         }
     }
 
-    /// A line about what the agent does by itself.
+    /// Emits a line that reports an action of the agent itself.
     fn line(&mut self, event: &TurnEvent, line: &str, out: &mut Vec<Piece>) {
         if self.view.activity && !self.view.hold {
             let line = format!("{line}\n");
@@ -312,6 +313,7 @@ impl Shown {
             self.end(event, Stop::Calls, AWAITING, out);
             return Step::Over;
         }
+        // The calls belong to an answer that this projector skips: count it and start over.
         self.part += 1;
         self.open = None;
         self.unfinished.clear();
@@ -320,7 +322,7 @@ impl Shown {
     }
 
     fn finish(&mut self, event: &TurnEvent, outcome: &Outcome, out: &mut Vec<Piece>) -> Step {
-        // A turn that ended before the part that is wanted says at least how.
+        // A turn that ended before the requested answer still reports its outcome.
         self.showing = true;
         if !self.began {
             match &outcome.status {
@@ -330,6 +332,8 @@ impl Shown {
             }
         }
         self.usage = outcome.usage.clone();
+        // If no answer text has been emitted, because none arrived or it was held, the text of the
+        // outcome is the answer.
         let unsaid = self.view.hold || !self.said;
         if unsaid && matches!(outcome.status, Status::Completed | Status::Partial) {
             let block = BlockId::MAX;
@@ -361,7 +365,7 @@ impl Shown {
         Step::Over
     }
 
-    /// More of something else than the answer: what of that is held back goes first.
+    /// Emits content other than answer text. Answer text that was held back goes first.
     fn more(
         &mut self,
         event: &TurnEvent,
@@ -432,7 +436,7 @@ impl Shown {
     }
 }
 
-/// What was used after `before`; the counts of a turn only grow.
+/// Returns the usage after `before`; the counts of a turn only grow.
 fn since(usage: &Usage, before: &Usage) -> Usage {
     let cost = |now: f64| (now - before.cost_usd.unwrap_or(0.0)).max(0.0);
     Usage {

@@ -1,7 +1,8 @@
-//! How a dialect spells answers. Everything here is pure: what is decided is decided elsewhere.
+//! The traits that a dialect implements to encode answers and errors. Implementations are pure: all
+//! decisions are made elsewhere.
 //!
-//! A handler is thin: `dialect::read` gives the body, the dialect's own `decode` gives an
-//! [`Ask`] and a value that implements [`Dialect`], and `dialect::serve` does the rest.
+//! A handler is thin: the dialect's own `decode` turns the body into a [`ModelRequest`] and a value
+//! that implements [`Dialect`], and `dialect::serve` does the rest.
 
 use std::{fmt, time::Duration};
 
@@ -10,42 +11,43 @@ use axum::http::StatusCode;
 
 use super::{Ask, Begin, Piece, Refused, Whole};
 
-/// One request's way to spell its answer; what the caller asked of the spelling alone (whether
-/// usage is wanted at the end of a stream, …) is kept in the value.
+/// The encoding of the answer to one request. The value keeps the options of the request that
+/// affect only the encoding, for example whether a stream ends with its usage.
 pub trait Dialect: Send + Sync + 'static {
     /// The state of one stream.
     type Encoder: Encoder;
 
-    /// The encoder is then given every piece, `Begin` first.
+    /// Creates the encoder of a stream. It is then given every chunk, `Start` first.
     fn encoder(&self, ask: &Ask, begin: &Begin) -> Self::Encoder;
 
-    /// The JSON body of an answer that is not streamed.
+    /// Returns the JSON body of an answer that is not streamed.
     fn whole(&self, ask: &Ask, whole: &Whole) -> Vec<u8>;
 
-    /// The JSON body of an error, and its status: [`DialectError::status`] unless the dialect's
-    /// clients expect another. Headers (`retry-after`, `www-authenticate`) are not its concern.
+    /// Returns the JSON body of an error and its status: [`DialectError::status`], unless the
+    /// clients of the dialect expect another. Headers (`retry-after`, `www-authenticate`) are set
+    /// elsewhere.
     fn error(error: &DialectError) -> (StatusCode, Vec<u8>);
 
-    /// A complete frame that says nothing, sent while nothing happens.
+    /// A complete frame without content, sent while the turn is idle.
     fn keep_alive() -> &'static [u8];
 }
 
-/// Appends complete frames of an event stream to `out`; none, where a piece has no event.
+/// Encodes the chunks of one stream. `encode` appends complete frames to `out`; none if a chunk has
+/// no event in this dialect.
 pub trait Encoder: Send + 'static {
     fn piece(&mut self, piece: &Piece, out: &mut Vec<u8>);
 }
 
-/// Why there is no answer. Nothing of one was shown.
+/// The reason why a request has no answer. Nothing of an answer has been sent.
 #[derive(Clone, Debug)]
 pub struct DialectError {
     pub kind: ErrorKind,
-    /// What failed.
     pub message: String,
-    /// What to do about it; dialects without a place for it add it to the message.
+    /// The advice for the user. Dialects without a field for it append it to the message.
     pub hint: Option<String>,
-    /// The field of the request that is meant, in the caller's words.
+    /// The path of the offending field, as the caller would write it.
     pub field: Option<String>,
-    /// Becomes the header `retry-after`.
+    /// Sent as the `retry-after` header.
     pub retry_after: Option<Duration>,
 }
 
@@ -55,9 +57,9 @@ pub enum ErrorKind {
     Failed(FailureKind),
     /// The request cannot be served as it stands.
     Refused,
-    /// No key, or a wrong one.
+    /// The request has no valid key.
     NoKey,
-    /// The key does not allow it, or the owner has not.
+    /// The key does not allow the request, or the owner's configuration does not.
     NotGranted,
     UnknownModel,
     /// No such path, turn or session.
@@ -65,18 +67,18 @@ pub enum ErrorKind {
     WrongMethod,
     /// The body did not arrive in time.
     TooSlow,
-    /// The key of the request was used for another one, or it comes too late.
+    /// The idempotency key belongs to another request, or the request comes too late.
     Conflict,
     TooLarge,
-    /// The host name is not ours.
+    /// The `Host` header does not name this daemon.
     Misdirected,
-    /// The model did not give what was demanded: a schema, a call of a tool.
+    /// The model violated a constraint of the request: a schema, or a required tool call.
     Unmet,
-    /// Too many requests wait already, or a ceiling of the key is reached.
+    /// The queue is full, or the key has reached its spend limit.
     Busy,
-    /// Somebody stopped the turn before anything was shown.
+    /// The turn was interrupted before anything was sent.
     Interrupted,
-    /// Angelia is stopping.
+    /// The daemon is shutting down.
     Stopping,
 }
 
@@ -106,7 +108,7 @@ impl ErrorKind {
         Self::Stopping,
     ];
 
-    /// The table: how it is answered, where the dialect has no wish of its own.
+    /// Returns the default HTTP status of the kind; a dialect may override it.
     pub const fn status(self) -> StatusCode {
         match self {
             // Not 401, which is about our own keys: here the agent lacks its login.
@@ -166,7 +168,7 @@ impl From<Failure> for DialectError {
     }
 }
 
-/// What failed, then what to do about it.
+/// Writes the message, then the hint.
 impl fmt::Display for DialectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;

@@ -1,14 +1,14 @@
-//! Words at which the caller wants an answer to end. No agent can be told them, so we look for them
-//! in what it says: the answer ends before the first that is found. Pure.
+//! Stop words: the answer ends before the first one that occurs in it. No agent accepts them as an
+//! option, so we scan its output. Pure.
 
 use std::sync::Arc;
 
 use super::Refused;
 
-/// More than anybody needs, and few enough to be looked for in every piece.
+/// More than any caller needs, and few enough to scan every chunk for.
 const MOST: usize = 64;
 
-/// The words as a request gives them; empty ones stop nothing.
+/// Checks the stop words of a request. Empty words are dropped.
 pub fn stop_words(given: Vec<Arc<str>>, field: &str) -> Result<Vec<Arc<str>>, Refused> {
     if given.len() > MOST {
         let message = format!("{field}: there may be at most {MOST}");
@@ -17,19 +17,19 @@ pub fn stop_words(given: Vec<Arc<str>>, field: &str) -> Result<Vec<Arc<str>>, Re
     Ok(given.into_iter().filter(|word| !word.is_empty()).collect())
 }
 
-/// Looks for the words in one text that comes in pieces. What could be the beginning of a word is
-/// held back until it is known.
+/// Scans a text that comes in chunks. A suffix that could be the beginning of a stop word is held
+/// back until more text arrives.
 #[derive(Debug, Default)]
 pub(super) struct StopWords {
     words: Vec<Arc<str>>,
     held: String,
 }
 
-/// What of the text can be shown.
+/// The text that can be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Free {
     pub(super) text: String,
-    /// The text ends here.
+    /// The stop word at which the text ends.
     pub(super) found: Option<Arc<str>>,
 }
 
@@ -60,12 +60,12 @@ impl StopWords {
         Free { text: held, found: None }
     }
 
-    /// Nothing more comes: what was held back is no word.
+    /// Returns the text that was held back. No more text comes, so it is not a stop word.
     pub(super) fn rest(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 
-    /// How much of the end of a text could be the beginning of a word.
+    /// Returns the length of the longest suffix of the text that is a proper prefix of a stop word.
     fn beginning_at_the_end(&self, text: &str) -> usize {
         let longest = |word: &Arc<str>| {
             let cuts = word.char_indices().map(|(at, _)| at).rev();
@@ -87,7 +87,7 @@ mod tests {
         StopWords::new(&words)
     }
 
-    /// What is shown of a text that comes in these pieces, and what ended it.
+    /// Returns the text that is sent for these chunks, and the stop word that ended it.
     fn shown(mut words: StopWords, pieces: &[&str]) -> (String, Option<Arc<str>>) {
         let mut all = String::new();
         for piece in pieces {
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(ended(&["one EN", "D two"]), ("one ".to_owned(), Some("END".into())));
         assert_eq!(ended(&["E", "N"]), ("EN".to_owned(), None));
         assert_eq!(ended(&["a\n", "\nEND"]), ("a".to_owned(), Some("\n\n".into())));
-        // The end of one beginning may be the beginning of another.
+        // The end of one partial match may be the beginning of another.
         assert_eq!(ended(&["EEN", "D"]), ("E".to_owned(), Some("END".into())));
     }
 

@@ -1,4 +1,5 @@
-//! From the model id of a request to what is launched for it, and whether the caller may have it.
+//! Resolves the model id of a request to the session to launch, and checks whether the caller may
+//! use it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,21 +14,21 @@ use crate::http::{
     keys::{Keys, Who},
 };
 
-/// What the owner has set for the model APIs.
+/// The owner's settings for the model APIs.
 #[derive(Clone, Debug)]
 pub struct ModelSettings {
-    /// Agents that act on this machine can be had over `/v1`.
+    /// Allows agents that act on this machine over `/v1`.
     pub agent_mode: bool,
     pub keys: Keys,
-    /// From the id of a request to the id that is meant.
+    /// Maps the model id of a request to another id.
     pub aliases: BTreeMap<Arc<str>, Arc<str>>,
-    /// For titles, tags and the like.
+    /// The profile for titles, tags and the like.
     pub utility_profile: Option<Arc<str>>,
-    /// How long a turn goes on after the caller who streamed it has left.
+    /// How long a turn runs on after its last streaming client has disconnected.
     pub disconnect_grace: Duration,
-    /// How long the key of a request is remembered.
+    /// How long the idempotency key of a request is remembered.
     pub idempotency_window: Duration,
-    /// Which ids mean which executor.
+    /// The model ids of each executor.
     pub families: Vec<Family>,
 }
 
@@ -49,31 +50,31 @@ impl Default for ModelSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
     pub executor: Arc<str>,
-    /// How the vendor's own ids begin; they work without a prefix of ours.
+    /// Prefixes of the vendor's own ids, which work without a prefix of ours.
     pub bare: Vec<Arc<str>>,
-    /// Further words for agent mode before the `/`.
+    /// More names for agent mode before the `/`.
     pub agent_words: Vec<Arc<str>>,
-    /// What lists show.
+    /// The models shown in lists.
     pub models: Vec<Arc<str>>,
 }
 
 impl Family {
-    /// The word of its agent mode.
+    /// Returns the name of its agent mode before the `/`.
     pub fn agent_word(&self) -> String {
         format!("{}-agent", self.executor)
     }
 }
 
-/// A model id, understood.
+/// What a model id resolves to.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Meant {
     pub(in crate::http) wanted: Wanted,
     pub(in crate::http) mode: Mode,
-    /// What a key must allow: the profile's name, or the word before the `/`.
+    /// The name that a key must allow: the profile's name, or the part before the `/`.
     pub(in crate::http) word: Arc<str>,
 }
 
-/// What an id means; `None`: nothing here.
+/// Resolves a model id; `None` if it is unknown.
 pub(in crate::http) fn meant(
     id: &str,
     settings: &ModelSettings,
@@ -111,7 +112,7 @@ fn of(family: &Family, mode: Mode, word: &str, model: &str) -> Meant {
     Meant {
         wanted: Wanted {
             target: Some(Target { executor: Arc::clone(&family.executor), mode }),
-            // The agent's own choice has no name of its own in an id.
+            // `default` stands for the agent's own choice of a model.
             model: (model != "default").then(|| model.into()),
             ..Wanted::default()
         },
@@ -120,7 +121,7 @@ fn of(family: &Family, mode: Mode, word: &str, model: &str) -> Meant {
     }
 }
 
-/// May this caller have it?
+/// Checks that the caller may use the target.
 pub(in crate::http) fn granted(
     meant: &Meant,
     settings: &ModelSettings,
@@ -156,7 +157,7 @@ pub(in crate::http) fn granted(
     Ok(())
 }
 
-/// The mode of what an id means, if this caller may have it.
+/// Returns the mode of a model id, if it is known and the caller may use it.
 pub(in crate::http) fn meant_by(state: &ApiState, who: &Who, id: &str) -> Option<Mode> {
     let meant = meant(id, &state.models, &state.profiles.list())?;
     granted(&meant, &state.models, who).ok()?;

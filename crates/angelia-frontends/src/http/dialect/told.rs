@@ -1,4 +1,4 @@
-//! One answer as it was given, told from the record: for requests that name it.
+//! Rebuilds an answer from the record, for requests that refer to it by id.
 
 use angelia_core::{
     engine::EngineError,
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::http::{ApiState, keys::Who};
 
-/// One answer of a turn as it was given; `Err`: not known, not theirs, or without an answer.
+/// Returns one answer of a turn from the record. Fails if the turn is unknown, belongs to another
+/// caller, or failed without an answer.
 pub(in crate::http) async fn answer(
     state: &ApiState,
     who: &Who,
@@ -61,15 +62,15 @@ pub(in crate::http) async fn answer(
     })
 }
 
-/// How far an answer has come.
+/// An answer from the record.
 #[derive(Debug)]
 pub(in crate::http) enum Told {
     Whole(Box<Whole>),
-    /// It is under way, or was interrupted.
+    /// The answer is in progress, or was interrupted.
     Unfinished(Begin, Box<TurnRecord>),
 }
 
-/// What has happened so far, without waiting for more.
+/// Returns the events so far, without waiting for more.
 async fn events(state: &ApiState, turn: &TurnRecord) -> Result<Vec<TurnEvent>, DialectError> {
     let mut watch = state.engine.watch(turn.id, 0).await?;
     let mut events = Vec::new();
@@ -78,7 +79,8 @@ async fn events(state: &ApiState, turn: &TurnRecord) -> Result<Vec<TurnEvent>, D
         let next = if over {
             watch.next().await
         } else {
-            // Of a turn that is under way everything there is comes at once, from memory.
+            // The events of a running turn are in memory and available at once; waiting would mean
+            // waiting for new ones.
             match watch.next().now_or_never() {
                 Some(next) => next,
                 None => break,

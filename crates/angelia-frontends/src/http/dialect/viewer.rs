@@ -1,6 +1,6 @@
-//! Somebody who waits for an answer. When the last one who streams it leaves before its end, the
-//! turn is interrupted after a grace, unless somebody has come back by then; who does not stream
-//! lets it finish.
+//! A client that waits for an answer. When the last streaming client of a turn disconnects before
+//! the end, the turn is interrupted after a grace period, unless a client has come back by then. A
+//! client without streaming lets the turn finish.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Viewer {
         Self { state: Arc::clone(state), turn, saw_the_end: false }
     }
 
-    /// The answer is over.
+    /// Marks that the client has seen the end of the answer, and drops the viewer.
     pub(super) fn leave_for_good(mut self) {
         self.saw_the_end = true;
     }
@@ -38,9 +38,9 @@ impl Drop for Viewer {
             if state.recent.is_watched(turn) {
                 return;
             }
-            tracing::debug!(%turn, "nobody streams this turn any more; it is interrupted");
+            tracing::debug!(%turn, "last streaming client left; interrupting the turn");
             if let Err(error) = state.engine.interrupt(turn, false).await {
-                tracing::debug!(%turn, %error, "the turn had ended by itself");
+                tracing::debug!(%turn, %error, "the turn had already ended");
             }
         });
     }

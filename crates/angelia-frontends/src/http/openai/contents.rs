@@ -1,5 +1,5 @@
-//! The content of a message: a string, or parts. The two dialects name their parts differently and
-//! mean the same, so one reader knows all the names.
+//! Decodes the content of a message: a string, or parts. The two dialects name their parts
+//! differently and mean the same, so one decoder knows all the names.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::super::dialect::{
     json,
 };
 
-/// The kind of a part, an item or a tool.
+/// The `type` of a part, an item or a tool.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
 pub(super) struct Kind<'a> {
@@ -21,7 +21,7 @@ pub(super) struct Kind<'a> {
     pub(super) kind: Option<Cow<'a, str>>,
 }
 
-/// `"text"`, `[parts]`, or nothing.
+/// Decodes `"text"`, `[parts]`, or nothing.
 pub(super) fn contents(raw: Option<&RawValue>, place: &str) -> Result<Vec<Content>, Refused> {
     let Some(raw) = raw else {
         return Ok(Vec::new());
@@ -46,7 +46,7 @@ pub(super) fn contents(raw: Option<&RawValue>, place: &str) -> Result<Vec<Conten
     }
 }
 
-/// Empty text says nothing.
+/// Returns the text as content; empty text is dropped.
 fn said(text: Arc<str>) -> Option<Content> {
     (!text.is_empty()).then_some(Content::Text(text))
 }
@@ -94,7 +94,7 @@ fn content(raw: &RawValue, place: &str) -> Result<Option<Content>, Refused> {
     }
 }
 
-/// Text is carried as marked text, an image as an image.
+/// Decodes a file: text is carried as marked text, an image as an image.
 fn file(file: &File<'_>, place: &str) -> Result<Content, Refused> {
     let refused = |why: &str| Err(Refused::new(format!("{place}: {why}")).at(place));
     let Some(data) = file.file_data.as_deref() else {

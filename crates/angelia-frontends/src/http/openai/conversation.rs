@@ -1,4 +1,4 @@
-//! Messages with true roles, put together from what a request calls messages or items.
+//! Builds messages with real roles from the messages or items of a request.
 
 use std::sync::Arc;
 
@@ -11,24 +11,26 @@ use super::super::dialect::{Refused, content::system_text};
 pub(super) struct Conversation {
     system: Vec<Arc<str>>,
     messages: Vec<Message>,
-    /// Something came before that is not in the request: nothing here precedes it.
+    /// The request continues a conversation that it does not repeat, so its system texts do not
+    /// come first.
     continues: bool,
 }
 
 impl Conversation {
-    /// What the request adds to a conversation that is known already.
+    /// Starts the new part of a conversation that is already known.
     pub(super) fn continued() -> Self {
         Self { continues: true, ..Self::default() }
     }
 
-    /// What the caller gives as the instructions for all of it.
+    /// Adds a text to the system prompt.
     pub(super) fn instruct(&mut self, text: Arc<str>) {
         if !text.trim().is_empty() {
             self.system.push(text);
         }
     }
 
-    /// Before everything else it is the system prompt; later, text in the name of the system.
+    /// Adds system content. At the very start it is the system prompt; later it is marked text of
+    /// the user.
     pub(super) fn system(&mut self, contents: Vec<Content>) {
         let precedes = self.messages.is_empty() && !self.continues;
         for content in contents {
@@ -44,7 +46,7 @@ impl Conversation {
         self.push(Role::User, contents.into_iter().map(Part::Content).collect());
     }
 
-    /// An answer may come in several items; it is one message.
+    /// Adds parts of an answer. An answer may come in several items; they form one message.
     pub(super) fn assistant(&mut self, parts: Vec<Part>) {
         match self.messages.last_mut() {
             Some(last) if last.role == Role::Assistant => last.parts.extend(parts),
@@ -52,7 +54,7 @@ impl Conversation {
         }
     }
 
-    /// Results of one round are one message.
+    /// Adds a tool result. The results of one round form one message.
     pub(super) fn result(&mut self, id: ToolId, content: Vec<Content>) {
         let result = Part::ToolResult { id, ok: true, content };
         let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
@@ -70,7 +72,8 @@ impl Conversation {
         }
     }
 
-    /// System prompt and messages; `field` is what the request calls them.
+    /// Returns the system prompt and the messages; `field` is the name of the messages in the
+    /// request.
     pub(super) fn finish(self, field: &str) -> Result<(Option<Arc<str>>, Vec<Message>), Refused> {
         if !self.messages.iter().any(|message| message.role == Role::User) {
             let message = format!("{field}: there must be something to answer");
@@ -85,8 +88,9 @@ impl Conversation {
     }
 }
 
-/// A call's arguments, which the dialects send as text. What is not a JSON object is wrapped in
-/// one: models see it as it was, and no history is refused for a mistake of its model.
+/// Parses the arguments of a call, which the dialects send as text. Anything but a JSON object is
+/// wrapped in one: the model sees it as it was, and no history is refused for a mistake of its
+/// model.
 pub(super) fn arguments(text: &str) -> RawJson {
     let text = text.trim();
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! `{"error":{"message","type","param","code"}}`: one shape for both dialects, one table.
+//! The error format `{"error":{"message","type","param","code"}}` of both dialects, and its table.
 
 use angelia_core::model::FailureKind;
 use axum::http::StatusCode;
@@ -23,7 +23,7 @@ struct Detail<'a> {
     code: Option<&'static str>,
 }
 
-/// How an error is spelled to OpenAI's clients.
+/// Encodes an error for OpenAI's clients.
 pub fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
     let (kind, code) = words(error.kind);
     let body = Body {
@@ -34,7 +34,7 @@ pub fn error_body(error: &DialectError) -> (StatusCode, Vec<u8>) {
     (error.status(), json)
 }
 
-/// The table: `type` and `code`. Clients decide by the status; people and logs read these.
+/// Returns `type` and `code`. Clients act on the status; people and logs read these.
 const fn words(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
     const INVALID: &str = "invalid_request_error";
     match kind {

@@ -1,10 +1,10 @@
-//! OpenAI's two dialects: Chat Completions and Responses. What both read and say alike is here;
-//! the rest is in their folders.
+//! OpenAI's two dialects: Chat Completions and Responses. What both share is here; the rest is in
+//! their folders.
 //!
-//! - `conversation`: messages with true roles, from what the dialects call messages or items.
-//! - `contents`: strings and parts of a message; `tools`: definitions and choices.
-//! - `schema`: the form an answer must have; `errors`: the one shape of errors, and its table.
-//! - [`chat`], [`responses`]: decode and encode, both pure.
+//! - `conversation`: builds messages with real roles from the messages or items of a request.
+//! - `contents`: the string or parts of a message; `tools`: tool definitions and choices.
+//! - `schema`: the output format; `errors`: the error format and its table.
+//! - [`chat`], [`responses`]: decoders and encoders, both pure.
 
 pub mod chat;
 mod contents;
@@ -19,10 +19,11 @@ use angelia_core::model::Usage;
 pub(super) use errors::Body as ErrorShape;
 pub use errors::error_body;
 
-/// A comment: clients of both dialects skip it.
+/// An SSE comment, which clients of both dialects skip.
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-/// Here the prompt is everything that was read, from the cache or not.
+/// Returns the prompt tokens as OpenAI counts them: everything that was read, from the cache or
+/// not.
 const fn prompt_tokens(usage: &Usage) -> u64 {
     usage
         .input_tokens

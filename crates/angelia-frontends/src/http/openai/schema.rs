@@ -1,10 +1,11 @@
-//! The form an answer must have, in both dialects' words.
+//! Decodes the output format of both dialects.
 
 use serde_json::value::RawValue;
 
 use super::super::dialect::{Output, Refused, json};
 
-/// `kind` is the `type` of the format at `field`; its schema stands at `field.inner`.
+/// Decodes an output format. `kind` is the `type` of the format at `field`; its schema is at
+/// `field.inner`.
 pub(super) fn output(
     kind: &str,
     schema: Option<&RawValue>,

@@ -1,4 +1,4 @@
-//! The caller's tools, in both spellings: `{"type":"function","function":{…}}` of Chat and
+//! Decodes the caller's tools, in both formats: `{"type":"function","function":{…}}` of Chat and
 //! `{"type":"function",…}` of Responses.
 
 use std::{borrow::Cow, sync::Arc};
@@ -12,8 +12,8 @@ use super::{
     contents::Kind,
 };
 
-/// The functions among the tools. Other types are the vendor's own services, which nobody here
-/// could run: they are accepted and not offered.
+/// Decodes the functions among the tools. Other types are the vendor's own services, which cannot
+/// be run here: they are accepted and not offered.
 pub(super) fn functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool>, Refused> {
     let mut tools = Vec::with_capacity(raw.len());
     for (index, raw) in raw.iter().enumerate() {
@@ -26,14 +26,14 @@ pub(super) fn functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool
     Ok(tools)
 }
 
-/// Agents know a tool by its name: of two with the same, the first counts.
+/// Adds a tool. Agents know a tool by its name, so the first of two with the same name wins.
 pub(super) fn add(tools: &mut Vec<CallerTool>, tool: CallerTool) {
     if !tools.iter().any(|known| known.name == tool.name) {
         tools.push(tool);
     }
 }
 
-/// One function, in either spelling.
+/// Decodes one function, in either format.
 pub(super) fn function(raw: &RawValue, place: &str) -> Result<CallerTool, Refused> {
     let tool: Tool<'_> = json::part(raw, place)?;
     let flat =
@@ -41,7 +41,7 @@ pub(super) fn function(raw: &RawValue, place: &str) -> Result<CallerTool, Refuse
     tool.function.unwrap_or(flat).into_caller_tool(place)
 }
 
-/// The old `functions` of Chat: definitions without a frame.
+/// Decodes the legacy `functions` of Chat: definitions without the `function` wrapper.
 pub(super) fn bare_functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool>, Refused> {
     let tool = |(index, raw): (usize, &&RawValue)| {
         let place = format!("{field}.{index}");
@@ -50,8 +50,7 @@ pub(super) fn bare_functions(raw: &[&RawValue], field: &str) -> Result<Vec<Calle
     raw.iter().enumerate().map(tool).collect()
 }
 
-/// Whether and which of the tools may be called; where the choice narrows the tools, the others are
-/// taken away.
+/// Decodes the tool choice. A choice that allows only some tools removes the others.
 pub(super) fn choice(
     raw: Option<&RawValue>,
     tools: &mut Vec<CallerTool>,

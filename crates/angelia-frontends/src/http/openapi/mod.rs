@@ -1,8 +1,9 @@
-//! `GET /openapi.json`: every path, with shapes that come from the types that read and write them,
-//! and every status that is answered.
+//! `GET /openapi.json`: every path with every status it can return. The schemas come from the types
+//! that read and write them.
 //!
-//! - `paths`: how a path is put down. `ours`: `/api` and what is beside it; `model_apis`: `/v1`.
-//! - [`shapes`]: what types cannot say about themselves.
+//! - `paths`: builds path entries. `api_paths`: `/api` and the paths beside it; `model_apis`:
+//!   `/v1`.
+//! - [`shapes`]: schemas that cannot be derived from types.
 
 mod model_apis;
 mod ours;

@@ -1,5 +1,5 @@
-//! `/v1`: the model APIs, as far as they are read and written here. More may be sent: what is not
-//! known is accepted.
+//! `/v1`: the model APIs, as far as they are read and written here. Unknown fields in requests are
+//! accepted.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use super::{
     paths::{Answer, Operation, Paths},
 };
 
-/// How a turn can fail before it has said anything, and what a request can be refused for.
+/// Statuses of a turn that fails before it has produced output, and of a refused request.
 const FAILS: [u16; 9] = [400, 404, 409, 422, 424, 429, 502, 503, 504];
 
 pub(super) fn add(paths: &mut Paths) {
@@ -20,13 +20,13 @@ pub(super) fn add(paths: &mut Paths) {
     models(paths);
 }
 
-/// What every request for an answer may carry.
+/// An operation that answers with a model, with the headers it may carry.
 fn asked(path: &'static str, about: &'static str) -> Operation {
     Operation::post(path, about)
-        .header("idempotency-key", "The same a second time gets the same turn.")
+        .header("idempotency-key", "A repeat with the same key gets the same turn.")
         .header(
             "x-angelia-session",
-            "Without answers in the request: it is the next turn of this session.",
+            "If the request repeats no answers, it is the next turn of this session.",
         )
         .fails(&FAILS)
 }
@@ -38,7 +38,8 @@ fn anthropic(paths: &mut Paths) {
     let ask = asked("/v1/messages", "Anthropic Messages.").body(request.clone());
     paths.add(ask.answers(200, answer).error(error.clone()));
     let counted = Answer::Json(paths.written::<messages::Count>());
-    let count = Operation::post("/v1/messages/count_tokens", "Our estimate.").body(request);
+    let count = Operation::post("/v1/messages/count_tokens", "Estimates the tokens of a request.")
+        .body(request);
     paths.add(count.answers(200, counted).error(error));
 }
 
@@ -54,15 +55,15 @@ fn openai(paths: &mut Paths) {
     let ask = asked("/v1/responses", "OpenAI Responses.").body(request);
     paths.add(ask.answers(200, answer).error(error.clone()));
     let shown = || Answer::Json(response.clone());
-    let show = Operation::get("/v1/responses/{id}", "An answer that was given.");
+    let show = Operation::get("/v1/responses/{id}", "Returns an earlier answer.");
     paths.add(show.answers(200, shown()).error(error.clone()));
-    let about = "An answer that is no longer wanted.";
+    let about = "Cancels an answer.";
     let cancel = Operation::post("/v1/responses/{id}/cancel", about);
     paths.add(cancel.answers(200, shown()).fails(&[409]).error(error));
 }
 
-/// In the shape the caller expects: Anthropic's with `anthropic-version`, Codex's with
-/// `client_version`, else OpenAI's.
+/// The model list, in the format the client expects: Anthropic's with `anthropic-version`, Codex's
+/// with `client_version`, otherwise OpenAI's.
 fn models(paths: &mut Paths) {
     let list = |field: &str| {
         json!({
@@ -78,22 +79,22 @@ fn models(paths: &mut Paths) {
         "required": ["id"],
     });
     let error = json!({"anyOf": [paths.written::<messages::ErrorBody>(), paths.written::<ErrorShape<'_>>()]});
-    let version = |operation: Operation| {
-        operation.header("anthropic-version", "Whoever sends it gets Anthropic's shape.")
-    };
-    let all = version(Operation::get("/v1/models", "What can be asked for."));
+    let version =
+        |operation: Operation| operation.header("anthropic-version", "Selects Anthropic's format.");
+    let all = version(Operation::get("/v1/models", "Lists the models."));
     let all = all
         .query(&query(), &["client_version", "after_id", "limit"])
         .answers(200, Answer::Json(lists));
     paths.add(all.error(error.clone()));
-    let one = version(Operation::get("/v1/models/{id}", "One of them; ids may have slashes."));
+    let one =
+        version(Operation::get("/v1/models/{id}", "Returns a model; ids may contain slashes."));
     paths.add(one.answers(200, Answer::Json(model)).error(error));
 }
 
 fn query() -> Value {
     json!({"properties": {
-        "client_version": {"type": "string", "description": "Codex's; it gets its own shape."},
-        "after_id": {"type": "string", "description": "Of Anthropic's list: the page after it."},
-        "limit": {"type": "integer", "minimum": 1, "description": "Of Anthropic's list."},
+        "client_version": {"type": "string", "description": "Sent by Codex; selects its format."},
+        "after_id": {"type": "string", "description": "Anthropic only: the page after this id."},
+        "limit": {"type": "integer", "minimum": 1, "description": "Anthropic only: the page size."},
     }})
 }

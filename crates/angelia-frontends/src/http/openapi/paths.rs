@@ -1,21 +1,21 @@
-//! How a path is put down: what it is asked with, and what it answers.
+//! Builds the path entries of the `OpenAPI` document: parameters, bodies and responses.
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// What every path but `/healthz` can answer: who asks is checked first.
+/// Statuses of the guard, which every path but `/healthz` can return.
 const CHECKED: [u16; 4] = [401, 403, 421, 500];
 
-/// What a body can come to.
+/// Statuses of a request whose body cannot be read.
 const READ: [u16; 3] = [400, 408, 413];
 
-/// What an operation answers when it goes well.
+/// The body of a successful response.
 pub(super) enum Answer {
     Nothing,
     Json(Value),
     Text,
     Events,
-    /// As the request wants it.
+    /// Depends on `stream` in the request.
     JsonOrEvents(Value),
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Operation {
     method: &'static str,
     path: &'static str,
     about: &'static str,
-    /// Its shape, and whether there must be one.
+    /// The schema of the body, and whether it is required.
     body: Option<(Value, bool)>,
     parameters: Vec<Value>,
     answers: Vec<(u16, Answer)>,
@@ -67,7 +67,7 @@ impl Operation {
         Self::new("post", path, about)
     }
 
-    /// Nobody is asked who they are.
+    /// Marks the operation as open to everyone, without authentication.
     pub(super) fn open(mut self) -> Self {
         self.open = true;
         self.errors.retain(|status| *status != 401);
@@ -79,13 +79,13 @@ impl Operation {
         self.fails(&READ)
     }
 
-    /// A body that may as well be left out.
+    /// Adds a body that may be omitted.
     pub(super) fn optional_body(mut self, shape: Value) -> Self {
         self.body = Some((shape, false));
         self.fails(&READ)
     }
 
-    /// Each of these properties of the shape is a parameter after `?`.
+    /// Adds these properties of the schema as query parameters.
     pub(super) fn query(mut self, shape: &Value, names: &[&str]) -> Self {
         let properties = shape["properties"].as_object().into_iter().flatten();
         for (name, schema) in properties.filter(|(name, _)| names.contains(&name.as_str())) {
@@ -118,16 +118,16 @@ impl Operation {
         self
     }
 
-    /// The shape of what goes wrong.
+    /// Sets the schema of error responses.
     pub(super) fn error(mut self, shape: Value) -> Self {
         self.error = Some(shape);
         self
     }
 }
 
-/// All of them, with the shapes they name.
+/// Collects all operations, with the schemas they refer to.
 pub(super) struct Paths {
-    /// What we read and what we write differ: what is left out, and what may be.
+    /// Separate generators, because optional fields differ between what we read and what we write.
     reads: SchemaGenerator,
     writes: SchemaGenerator,
     paths: Map<String, Value>,
@@ -146,17 +146,17 @@ impl Paths {
         }
     }
 
-    /// The shape of something that is sent to us.
+    /// Returns the schema of a request type.
     pub(super) fn read<T: JsonSchema>(&mut self) -> Value {
         self.reads.subschema_for::<T>().to_value()
     }
 
-    /// The same, not by its name.
+    /// Returns the schema of a request type inline instead of as a reference.
     pub(super) fn inline<T: JsonSchema>(&mut self) -> Value {
         T::json_schema(&mut self.reads).to_value()
     }
 
-    /// The shape of something that we send.
+    /// Returns the schema of a response type.
     pub(super) fn written<T: JsonSchema>(&mut self) -> Value {
         self.writes.subschema_for::<T>().to_value()
     }
@@ -172,7 +172,7 @@ impl Paths {
         errors.dedup();
         for status in errors {
             let shape = error.clone().unwrap_or(Value::Bool(true));
-            let said = "It could not be done; the error says why and what to do.";
+            let said = "The request failed; the error says why and what to do.";
             responses.insert(status.to_string(), response(said, Answer::Json(shape)));
         }
         let mut spelled = json!({"summary": about, "responses": responses});
@@ -190,7 +190,7 @@ impl Paths {
         entry[method] = spelled;
     }
 
-    /// The paths, and the shapes by their names.
+    /// Returns the paths, and the schemas by name.
     pub(super) fn finish(mut self) -> (Map<String, Value>, Map<String, Value>) {
         let mut schemas = self.reads.take_definitions(true);
         schemas.extend(self.writes.take_definitions(true));
@@ -199,7 +199,7 @@ impl Paths {
 }
 
 fn response(about: &str, answer: Answer) -> Value {
-    // Of each event; its data is JSON, except for the last word of Chat Completions.
+    // The schema of one event; its data is JSON, except for the final `[DONE]` of Chat Completions.
     let word = json!({"type": "string"});
     let event = json!({
         "type": "object",

@@ -1,12 +1,12 @@
-//! What types cannot say about themselves: they put parts of a request aside, to be read when their
-//! kind is known, or write themselves by hand. Only what is described here is promised; other kinds
-//! of blocks, items and tools are accepted too.
+//! Schemas that cannot be derived from types, because a type keeps a part of the request raw until
+//! its kind is known, or serializes itself by hand. Only what is described here is promised; other
+//! kinds of blocks, items and tools are accepted too.
 
 use angelia_core::model::{FailureKind, Verdict};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-/// Of a message of Messages.
+/// `content` of a message of Messages.
 pub(in crate::http) fn blocks(_: &mut SchemaGenerator) -> Schema {
     let image = json!({
         "type": "object",
@@ -53,7 +53,7 @@ pub(in crate::http) fn texts(_: &mut SchemaGenerator) -> Schema {
     schema(text_or(&block("text", "text")))
 }
 
-/// Of `tools` of Messages.
+/// `tools` of Messages.
 pub(in crate::http) fn tools(_: &mut SchemaGenerator) -> Schema {
     list(&json!({
         "type": "object",
@@ -83,7 +83,7 @@ pub(in crate::http) fn thinking(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Of `messages` of Chat Completions.
+/// `messages` of Chat Completions.
 pub(in crate::http) fn chat_messages(_: &mut SchemaGenerator) -> Schema {
     let image = json!({
         "type": "object",
@@ -137,7 +137,7 @@ pub(in crate::http) fn chat_messages(_: &mut SchemaGenerator) -> Schema {
     list(&json!({"anyOf": [said, answer, result]}))
 }
 
-/// Of `tools` of Chat Completions.
+/// `tools` of Chat Completions.
 pub(in crate::http) fn chat_tools(_: &mut SchemaGenerator) -> Schema {
     list(&json!({
         "type": "object",
@@ -146,17 +146,17 @@ pub(in crate::http) fn chat_tools(_: &mut SchemaGenerator) -> Schema {
     }))
 }
 
-/// Of `functions` of Chat Completions.
+/// `functions` of Chat Completions.
 pub(in crate::http) fn functions(_: &mut SchemaGenerator) -> Schema {
     list(&function())
 }
 
-/// A word, or the name of a tool.
+/// A tool choice: a keyword, or the name of a tool.
 pub(in crate::http) fn choice(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [{"enum": ["auto", "none", "required"]}, {"type": "object"}]})
 }
 
-/// A word at which the answer ends, or several.
+/// One stop word, or several.
 pub(in crate::http) fn stop(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [
         {"type": "string"},
@@ -165,7 +165,7 @@ pub(in crate::http) fn stop(_: &mut SchemaGenerator) -> Schema {
     ]})
 }
 
-/// Of a request of Responses.
+/// `input` of Responses.
 pub(in crate::http) fn input(_: &mut SchemaGenerator) -> Schema {
     let message = json!({
         "type": "object",
@@ -199,7 +199,7 @@ pub(in crate::http) fn input(_: &mut SchemaGenerator) -> Schema {
     schema(text_or(&items))
 }
 
-/// Of `tools` of Responses.
+/// `tools` of Responses.
 pub(in crate::http) fn response_tools(_: &mut SchemaGenerator) -> Schema {
     let mut tool = function();
     tool["properties"]["type"] = json!({"const": "function"});
@@ -219,7 +219,7 @@ pub(in crate::http) fn text_options(_: &mut SchemaGenerator) -> Schema {
     }}})
 }
 
-/// What a turn has used.
+/// The usage of a turn.
 pub(in crate::http) fn usage(_: &mut SchemaGenerator) -> Schema {
     let count = json!({"type": "integer", "minimum": 0});
     let word = json!({"type": ["string", "null"]});
@@ -247,7 +247,7 @@ pub(in crate::http) fn verdict(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"enum": words})
 }
 
-/// Why something failed.
+/// A failure.
 pub(in crate::http) fn failure(_: &mut SchemaGenerator) -> Schema {
     let kinds = FailureKind::ALL.map(FailureKind::as_str);
     json_schema!({
@@ -292,6 +292,6 @@ fn list(item: &Value) -> Schema {
 }
 
 fn schema(shape: Value) -> Schema {
-    // Every shape here is an object.
+    // Every schema here is an object, so the conversion cannot fail.
     shape.try_into().unwrap_or_default()
 }

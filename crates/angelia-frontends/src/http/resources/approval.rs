@@ -1,4 +1,4 @@
-//! An approval as callers see it: what was asked, and what became of it.
+//! An approval as clients see it: the question, and the decision.
 
 use angelia_core::model::{
     ApprovalId, ApprovalKind, ApprovalRecord, Resolution, SessionId, ToolId, TurnId,
@@ -24,32 +24,32 @@ pub struct Approval {
     pub turn_id: TurnId,
     /// `tool` or `question`.
     pub kind: String,
-    /// The agent's name for the tool.
+    /// The agent's name of the tool.
     pub tool: String,
     pub title: String,
     pub detail: String,
     pub tool_id: Option<String>,
     /// The verdicts that make sense.
     pub choices: Vec<String>,
-    /// Of a `question`: what is to be answered.
+    /// For a `question`: what is to be answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub questions: Option<Vec<QuestionJson>>,
     #[serde(with = "time")]
     #[schemars(with = "String")]
     pub asked_at: Timestamp,
-    /// Then it counts as declined.
+    /// From then on it counts as declined.
     #[serde(with = "time")]
     #[schemars(with = "String")]
     pub expires_at: Timestamp,
-    /// `null`: nobody has decided yet.
+    /// `null` until it is decided.
     pub decided: Option<Decided>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Decided {
     pub verdict: String,
-    /// Who: `owner`, `restart`, `turn ended` …
+    /// Who decided: `owner`, `restart`, `turn ended` …
     pub by: String,
     #[serde(with = "time")]
     #[schemars(with = "String")]

@@ -1,6 +1,6 @@
-//! A child process that misbehaves on order, for the tests of process supervision.
+//! A child process that misbehaves on request, for the tests of process supervision.
 //!
-//! Its arguments are verbs, carried out in order; when they are used up it exits with 0.
+//! Its arguments are verbs that are carried out in order; after the last one it exits with 0.
 //!
 //! | verb | what it does |
 //! |---|---|
@@ -9,11 +9,11 @@
 //! | `pid-file PATH` | writes its pid there |
 //! | `env` | its environment, one `NAME=VALUE` line each, sorted |
 //! | `echo` | copies stdin to stdout until the end of input |
-//! | `await-eof` | reads stdin until its end, in silence |
+//! | `await-eof` | reads stdin until its end without output |
 //! | `ignore-term` | from now on SIGTERM does nothing |
 //! | `exit-on-term CODE` | from now on SIGTERM ends it with that code |
-//! | `setsid` | becomes the leader of a session of its own |
-//! | `fork VERBS` | starts itself with these verbs (split at spaces), same pipes, and goes on |
+//! | `setsid` | becomes the leader of a new session |
+//! | `fork VERBS` | starts itself with these verbs (split at spaces), same pipes; goes on |
 //! | `flood BYTES` | that many bytes of short lines on stdout |
 //! | `flood-stderr BYTES` | the same on stderr |
 //! | `long-line BYTES` | one line of that length |
@@ -132,7 +132,8 @@ impl Agent {
         self.write(b"\n")
     }
 
-    /// Descriptor 1 has to go too, not only our copy: it is pointed at a file nobody reads.
+    /// Closes stdout. Descriptor 1 must be closed as well as our copy of it, so it is redirected to
+    /// `/dev/null`.
     fn close(&mut self) -> anyhow::Result<()> {
         self.stdout = None;
         let nowhere = File::options().write(true).open("/dev/null")?;
@@ -145,7 +146,7 @@ fn duplicate(stream: &io::Stdout) -> io::Result<File> {
     Ok(stream.as_fd().try_clone_to_owned()?.into())
 }
 
-/// Written beside and renamed, so that a reader never sees half a number.
+/// Writes the pid to a draft and renames it, so that a reader never sees half a number.
 fn write_pid(path: &str) -> io::Result<()> {
     let draft = format!("{path}.draft");
     std::fs::write(&draft, std::process::id().to_string())?;
@@ -178,7 +179,7 @@ fn fork(verbs: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A handler in place of the signal's default action; on a thread, as the verbs go on.
+/// Installs a SIGTERM handler; it runs on its own thread, because the verbs continue meanwhile.
 fn on_term(exit: Option<i32>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut term = {

@@ -8,7 +8,7 @@ use crate::session::{Session, Taken};
 
 const MODES: [&str; 6] = ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan"];
 
-/// What newer versions can do, by the names clients test for.
+/// The capabilities of newer versions, by the names clients test for.
 const CAPABILITIES: [&str; 4] = [
     "interrupt_receipt_v1",
     "interrupt_cancel_queued_v1",
@@ -109,7 +109,7 @@ impl Session {
         json!({"still_queued": [], "cancelled": queued})
     }
 
-    /// The line that opens every turn.
+    /// Writes the `init` line that opens every turn.
     pub(crate) fn init(&mut self, message: Option<&str>) {
         let folder = std::env::current_dir().unwrap_or_default();
         let source = match self.options.login {

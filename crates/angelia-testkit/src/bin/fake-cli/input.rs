@@ -1,10 +1,10 @@
-//! Lines from stdin, with a time limit when the turn goes on meanwhile.
+//! Reads lines from stdin, with a time limit while a turn is running.
 
 use std::{io, os::fd::AsFd as _, time::Duration};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Reads stdin without another thread: a hop between threads would be most of a turn's time.
+/// Reads stdin without a second thread: a switch between threads would take most of a turn's time.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     buffer: Vec<u8>,
@@ -24,7 +24,8 @@ impl Input {
         self.ended
     }
 
-    /// The next line without its newline; waits at most `limit`, or forever.
+    /// Returns the next line without its newline; waits at most `limit`, or forever when it is
+    /// `None`.
     pub(crate) fn next(&mut self, limit: Option<Duration>) -> io::Result<Read> {
         loop {
             let unread = &self.buffer[self.read_to..];

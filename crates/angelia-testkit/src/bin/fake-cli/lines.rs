@@ -1,10 +1,10 @@
-//! The bytes of the lines this program prints. What repeats is prepared once.
+//! The bytes of the lines this program prints. Repeated parts are prepared once.
 
 use std::io::Write as _;
 
 use serde_json::{Value, json};
 
-/// A fixed moment: nobody measures time by a fake.
+/// A fixed timestamp: no test depends on this value.
 const TIME: &str = "2026-01-01T00:00:00.000Z";
 
 /// Collects lines until they are written.
@@ -12,11 +12,11 @@ const TIME: &str = "2026-01-01T00:00:00.000Z";
 pub(crate) struct Lines {
     pub(crate) buffer: Vec<u8>,
     session: String,
-    /// Numbers the lines; their ids are made from it.
+    /// Numbers the lines; their ids derive from it.
     count: u64,
     message: String,
     is_new: bool,
-    /// What follows the event in every line of the current message, up to the id's number.
+    /// The bytes after the event in every line of the current message, up to the number in the id.
     event_tail: Vec<u8>,
     event_end: Vec<u8>,
 }
@@ -39,14 +39,14 @@ impl Lines {
         format!("00000000-0000-4000-8000-{:012x}", self.count)
     }
 
-    /// Any line, with its session and id; for all but the hot ones.
+    /// Adds any line, with its session and id; frequent lines are built without `Value` instead.
     pub(crate) fn line(&mut self, mut line: Value) {
         line["session_id"] = json!(self.session);
         line["uuid"] = json!(self.id());
         self.raw(&line);
     }
 
-    /// A line that has neither session nor id, or its own.
+    /// Adds a line as it is, without adding a session or an id.
     pub(crate) fn raw(&mut self, line: &Value) {
         // Writing to memory cannot fail.
         let _ = serde_json::to_writer(&mut self.buffer, line);
@@ -60,7 +60,7 @@ impl Lines {
         }
     }
 
-    /// Begins a model message: later events and blocks belong to it.
+    /// Begins a model message; later events and blocks belong to it.
     pub(crate) fn begin(&mut self, call: u64) {
         self.message = format!("msg_fake{call:04}");
         self.event_tail.clear();
@@ -77,7 +77,7 @@ impl Lines {
         };
     }
 
-    /// A stream event from its inner JSON without the closing brace.
+    /// Adds a stream event from its inner JSON without the closing brace.
     fn event(&mut self, inner: &[&[u8]]) {
         self.buffer.extend_from_slice(br#"{"type":"stream_event","event":"#);
         for part in inner {
@@ -147,7 +147,7 @@ impl Lines {
         }
     }
 
-    /// One block of the current message, whole.
+    /// Returns the line with one complete block of the current message.
     pub(crate) fn assistant(&mut self, model: &str, block: &Value, message: Option<&str>) -> Value {
         let mut line = json!({"type": "assistant", "message": {"id": self.message,
             "type": "message", "role": "assistant", "model": model, "content": [block],
@@ -169,7 +169,7 @@ impl Lines {
     }
 }
 
-/// Names the user message a line belongs to, as newer versions do.
+/// Adds the id of the user message that a line belongs to, as newer versions do.
 pub(crate) fn name(line: &mut Value, message: Option<&str>) {
     if let Some(message) = message {
         line["user_message_uuid"] = json!(message);
@@ -177,7 +177,7 @@ pub(crate) fn name(line: &mut Value, message: Option<&str>) {
     }
 }
 
-/// The same counts for every model call, so that sums can be checked.
+/// Returns the usage: the same counts for every model call, so that sums can be checked.
 pub(crate) fn usage(calls: u64, output: u64) -> Value {
     json!({"input_tokens": 11 * calls, "cache_creation_input_tokens": 120 * calls,
         "cache_read_input_tokens": 3000 * calls, "output_tokens": output,

@@ -1,12 +1,13 @@
 //! An instant stand-in for the Claude Code CLI over JSON lines, for benchmarks and engine tests:
 //! no model, no tools, no start-up work, one write per turn.
 //!
-//! It answers `--version`, `auth status`, the control requests a client needs, and user messages
-//! scripted by their own words ([`plan`]). Its lines have the shape of the recorded ones.
+//! It answers `--version`, `auth status`, the control requests a client needs, and user messages,
+//! whose text scripts the turn ([`plan`]). Its lines have the shape of the recorded ones.
 //!
 //! Environment: `FAKE_CLI_VERSION` (2.1.325; 2.1.197 leaves the newer fields and lines out),
-//! `FAKE_CLI_WORDS` (deltas of an answer nobody scripted), `FAKE_CLI_LOG` (a file that gets the
-//! arguments and every line read), `FAKE_CLI_START_MS` (a slow start), `FAKE_CLI_LOGGED_OUT`.
+//! `FAKE_CLI_WORDS` (number of deltas of an unscripted answer), `FAKE_CLI_LOG` (a file that gets
+//! the arguments and every line read), `FAKE_CLI_START_MS` (delays the start),
+//! `FAKE_CLI_LOGGED_OUT`.
 
 mod control;
 mod input;

@@ -1,4 +1,4 @@
-//! What the command line and the environment say.
+//! Options from the command line and the environment.
 
 use std::{env, path::PathBuf, time::Duration};
 
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     pub(crate) start: Duration,
     pub(crate) log: Option<PathBuf>,
     pub(crate) arguments: Vec<String>,
-    /// How the user is logged in, in the words of `auth status`.
+    /// The login method, as `auth status` names it; `None` when logged out.
     pub(crate) login: Option<&'static str>,
 }
 
@@ -52,7 +52,7 @@ impl Options {
         }
     }
 
-    /// Whether it plays a version that names messages by their ids.
+    /// Reports whether the played version names user messages by their ids and has the newer lines.
     pub(crate) fn is_new(&self) -> bool {
         self.version != "2.1.197"
     }

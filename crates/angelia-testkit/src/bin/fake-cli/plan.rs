@@ -1,9 +1,10 @@
-//! What a prompt asks of the fake CLI.
+//! Parses a prompt into the plan of a turn.
 //!
-//! `ECHO:text` · `BIG:n` (n bytes of text) · `WORDS:n` (one write per turn) · `WORDS:n:ms` (one write per delta, ms apart) ·
-//! `TOOL:{"name":…,"input":…}:END` · `ROUNDS:n` · `THINK` · `STATUS:nnn` · `NATIVE` (a line of an
-//! unknown type) · `HANG` (after the first delta) · `EXIT:n` and `DIE` (after the first delta; `DIE`
-//! by SIGKILL in the middle of a line). They are the model server's words where both have them.
+//! `ECHO:text` · `BIG:n` (n bytes of text) · `WORDS:n` (one write per turn) · `WORDS:n:ms` (one
+//! write per delta, ms apart) · `TOOL:{"name":…,"input":…}:END` · `ROUNDS:n` · `THINK` ·
+//! `STATUS:nnn` · `NATIVE` (a line of an unknown type) · `HANG` (after the first delta) · `EXIT:n`
+//! and `DIE` (after the first delta; `DIE` by SIGKILL in the middle of a line). Directives that the
+//! model server also has mean the same there.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) pieces: Vec<String>,
-    /// `None`: the whole turn in one write.
+    /// The pause between deltas; `None` writes the whole turn at once.
     pub(crate) pause: Option<Duration>,
     pub(crate) calls: Vec<(String, Value)>,
     pub(crate) think: bool,
@@ -21,7 +22,7 @@ pub(crate) struct Plan {
     pub(crate) end: Option<End>,
 }
 
-/// What happens instead of an answer, after its first piece.
+/// Ends the turn abnormally after the first delta of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Hang,
@@ -88,7 +89,7 @@ impl Plan {
     }
 }
 
-/// So much text, in large pieces.
+/// Returns `bytes` bytes of text in chunks of 64 KiB.
 fn large(bytes: usize) -> Vec<String> {
     const PIECE: usize = 64 * 1024;
     let piece = |start| "x".repeat(PIECE.min(bytes - start));

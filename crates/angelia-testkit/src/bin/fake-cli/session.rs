@@ -1,4 +1,4 @@
-//! The process's one conversation: what was read, what is queued, what has been counted.
+//! The process's one conversation: its input, its queue of user messages and its counters.
 
 use std::{
     collections::VecDeque,
@@ -22,7 +22,7 @@ pub(crate) struct Session {
     pub(crate) input: Input,
     pub(crate) lines: Lines,
     pub(crate) queue: VecDeque<UserMessage>,
-    /// Model calls so far: ids and cumulative counts are made from it.
+    /// Model calls so far; ids and cumulative counts derive from this number.
     pub(crate) calls: u64,
     pub(crate) results: u64,
     pub(crate) last_failed: bool,
@@ -37,7 +37,7 @@ pub(crate) struct UserMessage {
     pub(crate) id: Option<String>,
 }
 
-/// What a line read during a turn means for it.
+/// The effect of an input line on the running turn.
 #[derive(Debug)]
 pub(crate) enum Taken {
     Nothing,
@@ -87,7 +87,8 @@ impl Session {
         }
     }
 
-    /// Takes one line of input; what it asks for beyond an answer is returned.
+    /// Handles one line of input: queues a user message or answers a control request, and returns
+    /// the line's effect on the running turn.
     pub(crate) fn take(&mut self, line: &[u8]) -> io::Result<Taken> {
         if line.is_empty() {
             return Ok(Taken::Nothing);
@@ -123,7 +124,7 @@ impl Session {
         Ok(Taken::Nothing)
     }
 
-    /// Everything collected so far, in one write.
+    /// Writes all collected lines at once.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.output.write_all(&self.lines.buffer)?;
         self.lines.buffer.clear();
@@ -131,7 +132,7 @@ impl Session {
     }
 
     fn die(&mut self, reason: &str) -> ! {
-        // The exit code says it as well, should stderr be gone.
+        // Errors are ignored: the exit code reports the failure even if stderr is closed.
         let _ = self.flush();
         let _ = writeln!(io::stderr(), "{reason}");
         std::process::exit(1)

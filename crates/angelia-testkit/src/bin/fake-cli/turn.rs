@@ -19,21 +19,21 @@ struct Turn<'a> {
     denials: Vec<Value>,
 }
 
-/// How a step of it went.
+/// Whether the turn continues after a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     On,
     Interrupted,
 }
 
-/// What came of a request of ours.
+/// The result of a control request that this program sent to the client.
 enum Reply {
     Answer(Value),
     Interrupt,
     Closed,
 }
 
-/// What the client decided about a tool call.
+/// The client's decision about a tool call.
 enum Verdict {
     Allow(Value),
     Deny(String),
@@ -193,7 +193,8 @@ impl Session {
         self.lines.user(&part, json!({"tool_use_result": text}));
     }
 
-    /// Asks the client, when it wants to be asked, and waits for its word.
+    /// Asks the client for permission and waits for its decision; allows the call at once when the
+    /// client does not want to be asked.
     fn ask(&mut self, name: &str, tool: &str, input: &Value) -> io::Result<Verdict> {
         if !self.options.asks || self.options.allowed.split(',').any(|allowed| allowed == name) {
             return Ok(Verdict::Allow(input.clone()));
@@ -210,7 +211,8 @@ impl Session {
             Reply::Answer(response) => response,
         };
         Ok(match response["behavior"].as_str() {
-            // Newer versions take an answer without input as consent to the original.
+            // Newer versions treat an answer without `updatedInput` as consent to the original
+            // input.
             Some("allow") if response["updatedInput"].is_null() => Verdict::Allow(input.clone()),
             Some("allow") => Verdict::Allow(response["updatedInput"].take()),
             _ if response["interrupt"] == true => Verdict::Stop,
@@ -218,7 +220,8 @@ impl Session {
         })
     }
 
-    /// A tool of the client's own: the client is the MCP server, and runs it when it likes.
+    /// Calls one of the client's own tools: the client acts as the MCP server and may take its
+    /// time.
     fn call_client(&mut self, name: &str, tool: &str, input: &Value) -> io::Result<Verdict> {
         let id = format!("mcp-{tool}");
         let message = json!({"jsonrpc": "2.0", "id": self.calls, "method": "tools/call", "params": {
@@ -239,7 +242,7 @@ impl Session {
         })
     }
 
-    /// Waits for the answer to a request of ours.
+    /// Waits for the client's answer to the request with this id.
     fn reply(&mut self, id: &str) -> io::Result<Reply> {
         loop {
             self.flush()?;
@@ -259,7 +262,7 @@ impl Session {
         }
     }
 
-    /// Lets time pass while input is still answered.
+    /// Waits while input is still handled; `None` waits until an interrupt.
     fn wait(&mut self, time: Option<Duration>) -> io::Result<Flow> {
         let over = time.map(|time| std::time::Instant::now() + time);
         loop {
@@ -268,7 +271,7 @@ impl Session {
                 return Ok(Flow::On);
             }
             if self.input.has_ended() {
-                // Nothing can be said any more; a hang goes on as the real one does.
+                // The client can no longer interrupt; keep hanging, as the real program does.
                 std::thread::sleep(left.unwrap_or(Duration::from_mins(10)));
                 return Ok(Flow::On);
             }
@@ -295,7 +298,7 @@ impl Session {
         }
     }
 
-    /// Closes a message that was interrupted in its text.
+    /// Closes a message that was interrupted in the middle of its text.
     fn break_off(&mut self, turn: &Turn<'_>, index: usize, said: &str) {
         let mut line = self.lines.assistant(
             &self.options.model,
@@ -323,7 +326,7 @@ impl Session {
         self.lines.lifecycle(turn.message, "cancelled");
     }
 
-    /// A failure of the model's service, as the CLI reports one.
+    /// Reports a failure of the model's service the way the CLI does.
     fn fail(&mut self, turn: &Turn<'_>, status: u16) {
         let (error, text) = match status {
             401 => ("authentication_failed", "Invalid API key · Fix external API key"),
@@ -381,7 +384,7 @@ impl Session {
     }
 }
 
-/// The text of a message's content.
+/// Returns the text of a message's content.
 fn words(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! What will not be delivered any more is not lost: it is listed, and can be sent again.
+//! Dead letters: messages that can no longer be delivered are kept, listed, and can be resent.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! From the sender's hands into the receiver's, in order, until it is acknowledged.
+//! Delivery: in order, and repeated until the receiver acknowledges.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub async fn messages_of_one_sender_arrive_in_order(fixture: &impl BusFixture) {
     let mut inbox = attach(&bus, "r").await;
     let numbers: Vec<String> = (0..500).map(|n| n.to_string()).collect();
     let mut waiting = Vec::new();
-    // Some alone, some together, none waited for.
+    // Publish some messages alone and some in batches, without waiting for any receipt.
     for part in numbers.chunks(7) {
         let messages = part.iter().map(|id| message("s", "r", id)).collect();
         waiting.push(bus.publish(messages, None).await);
@@ -70,7 +70,7 @@ pub async fn what_is_acknowledged_does_not_come_again(fixture: &impl BusFixture)
     let mut inbox = attach(&bus, "r").await;
     let got = take(&mut inbox, 1).await;
     inbox.ack(&positions(&got));
-    // Twice is no error.
+    // A repeated acknowledgement is not an error.
     inbox.ack(&positions(&got));
     drop(inbox);
     assert_empty(&mut attach(&bus, "r").await).await;

@@ -1,4 +1,4 @@
-//! Who has a name.
+//! Endpoint names: claiming, displacing, protecting and listing them.
 
 use angelia_core::ports::bus::{AttachError, Claim, InboxError, WhenTaken};
 
@@ -17,7 +17,7 @@ pub async fn the_last_to_claim_a_name_has_it_and_the_first_is_told(fixture: &imp
     accepted(&bus, message("s", "r", "1")).await;
     let got = take(&mut first, 1).await;
     assert_eq!(ids(&got), ["1"]);
-    // It waits while it is displaced.
+    // The first listener is displaced while it waits for a message.
     let (told, mut second) = tokio::join!(try_next(&mut first, 1), attach(&bus, "r"));
     assert_eq!(told.unwrap_err(), InboxError::Displaced(name("r")));
     assert_ne!(first.session(), second.session());
@@ -78,7 +78,7 @@ pub async fn a_token_protects_a_name(fixture: &impl BusFixture) {
     drop(first);
     assert!(bus.attach(Claim::new(name("r"))).await.is_err());
     assert!(bus.attach(with("secret")).await.is_ok());
-    // A suffix leads around a name that is not ours.
+    // A suffix avoids a name that another token protects.
     let around = bus.attach(suffixed("r")).await.unwrap();
     assert_eq!(around.endpoint(), &name("r-2"));
 }

@@ -1,4 +1,4 @@
-//! What is accepted, what is refused, and what was accepted before.
+//! Publishing: acceptance, refusal, repeats and broadcasts.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub async fn a_full_queue_refuses_and_keeps_what_it_has(fixture: &impl BusFixtur
         };
         assert_eq!(to, &name("r"));
     }
-    // The others have room.
+    // A full queue does not affect other endpoints.
     accepted(&bus, message("s", "other", "1")).await;
     let mut inbox = attach(&bus, "r").await;
     assert_eq!(ids(&take(&mut inbox, 3).await), ["0", "1", "2"]);

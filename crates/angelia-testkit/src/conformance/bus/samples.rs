@@ -1,4 +1,4 @@
-//! Messages, names and a clock for the checks.
+//! Sample messages, names, a clock and shared steps for the checks.
 
 use std::{
     sync::{
@@ -22,10 +22,10 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// Generous: the machine may be busy with other things.
+/// Generous, because the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Time that passes only when it is told to.
+/// A clock that only moves when the test advances it.
 #[derive(Debug)]
 pub struct HandClock(AtomicI64);
 
@@ -72,7 +72,7 @@ pub fn broadcast(id: &str) -> Message {
     Message { to: Destination::Everyone, ..message("a", "b", id) }
 }
 
-/// Publishes and waits until it is accepted.
+/// Publishes a message and waits for its receipt.
 pub async fn accepted(bus: &Arc<dyn Bus>, message: Message) -> Receipt {
     let published = bus.publish(vec![message], None).await;
     published.await.pop().unwrap().unwrap()
@@ -94,7 +94,7 @@ pub async fn try_next(
     next.await.unwrap_or_else(|_| panic!("nothing came"))
 }
 
-/// Takes exactly this many, however they come.
+/// Receives exactly `count` messages, however they are batched.
 pub async fn take(inbox: &mut Box<dyn Inbox>, count: usize) -> Vec<Delivery> {
     let mut taken = Vec::new();
     while taken.len() < count {
@@ -103,7 +103,8 @@ pub async fn take(inbox: &mut Box<dyn Inbox>, count: usize) -> Vec<Delivery> {
     taken
 }
 
-/// Nothing waits for it now. What is published is seen by receivers before its receipt comes.
+/// Asserts that no message is waiting. A short wait is enough, because receivers see a message
+/// before its sender gets the receipt.
 pub async fn assert_empty(inbox: &mut Box<dyn Inbox>) {
     let next = tokio::time::timeout(Duration::from_millis(50), inbox.next(1));
     if let Ok(taken) = next.await {

@@ -1,4 +1,4 @@
-//! What is there after a start, wherever the process before it was cut off.
+//! Persistence: the state after a restart, wherever the previous process was cut off.
 
 use angelia_core::ports::bus::{Claim, Presence};
 

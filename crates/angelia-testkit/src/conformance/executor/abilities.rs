@@ -1,4 +1,5 @@
-//! What an executor claims to be able to do, it does. What it does not claim is not asked of it.
+//! Capabilities: an executor does what it claims to support. A capability that it does not claim is
+//! not checked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,14 +19,15 @@ use super::{
 const PIXEL: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\
     \x89\0\0\0\rIDATx\xdacd`\xf8_\x0f\0\x02\x87\x01\x80\xeb\x47\xba\x92\0\0\0\0IEND\xaeB`\x82";
 
-/// How its bytes begin in base64.
+/// The beginning of the image's bytes in base64.
 const PIXEL_BEGINS: &str = "iVBORw0KGgo";
 
 fn raw(value: &Value) -> RawJson {
     serde_json::value::to_raw_value(value).unwrap().into()
 }
 
-/// Panics if the model was told something else; where nobody can know, nobody complains.
+/// Panics if the last model request does not contain the text. Does nothing where the fixture
+/// cannot see the requests.
 fn assert_told(fixture: &impl ExecutorFixture, text: &str) {
     if let Some(told) = fixture.told() {
         assert!(says(&told, text), "{text} is not in {told:#}");
@@ -84,7 +86,7 @@ pub async fn model_mode_has_the_callers_prompt_and_tools_and_nothing_else(
         call_lookup(fixture, &mut session).await;
     }
     if can.model_mode {
-        // Whatever it asks is allowed, and still nothing happens.
+        // Even if every approval request is allowed, the command must have no effect.
         let prompt = fixture.ask(&format!("mkdir {}", path.display()));
         session.decided(prompt, Verdict::Once).await.answer();
         assert!(!path.exists());
@@ -162,7 +164,7 @@ pub async fn words_reach_a_running_turn(fixture: &impl ExecutorFixture) {
     assert!(!heard.answer().is_empty());
     assert_told(fixture, "and also STEERED");
 
-    // Too late for the answer that is being written, but not for the turn.
+    // These words come too late for the answer in progress, but not for the turn.
     let late: Arc<str> = fixture.say("the late words").into();
     let viewer = async |view: &mut View| {
         view.until_delta().await;
@@ -171,7 +173,7 @@ pub async fn words_reach_a_running_turn(fixture: &impl ExecutorFixture) {
     };
     let words = fixture.words(50, Duration::from_millis(15));
     let heard = session.watched(words, viewer).await;
-    // An agent that cannot take them says so; they never become somebody else's turn.
+    // An agent that cannot take late words says so; the words never become a turn of their own.
     let declined = heard
         .events()
         .any(|event| matches!(event, EventKind::Notice(notice) if &*notice.code == "not_steered"));

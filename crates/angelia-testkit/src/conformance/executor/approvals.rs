@@ -1,4 +1,4 @@
-//! Questions that block an agent, and what the answers do.
+//! Approval requests that block an agent, and the effect of every verdict.
 
 use angelia_core::model::{ApprovalKind, Status, ToolClass, Verdict};
 
@@ -23,7 +23,7 @@ pub async fn every_verdict_does_what_it_says(fixture: &impl ExecutorFixture) {
     assert!(!results(&heard), "{heard:#?}");
     assert_made(fixture, "made-never", false);
 
-    // Once was once: the same is asked again.
+    // `Once` applies to one call: the same command is asked about again.
     let heard = ask(fixture, &mut session, "made-once", Verdict::Deny).await;
     assert_asked(&heard, "mkdir made-once");
 
@@ -52,7 +52,7 @@ async fn ask(
     session.decided(prompt, verdict).await
 }
 
-/// One question, about this command, of a tool that people have seen.
+/// Asserts that there was one approval request, about this command, for a tool call that was shown.
 fn assert_asked(heard: &Heard, command: &str) {
     let asked = heard.asked();
     assert_eq!(asked.len(), 1, "{heard:#?}");

@@ -27,7 +27,7 @@ pub async fn a_conversation_is_resumed_by_the_next_process(fixture: &impl Execut
     }
     session.close().await;
 
-    // Where it is not wanted, every process starts anew.
+    // With resuming switched off, every process starts a new conversation.
     let mut fresh = spec.clone();
     fresh.resume = false;
     let mut session = resume(fixture, &fresh, &first.native()).await;
@@ -53,7 +53,7 @@ pub async fn a_copy_goes_its_own_way(fixture: &impl ExecutorFixture) {
     assert_ne!(copy, native);
     assert_ne!(fixture.has_record(&copy), Some(false));
 
-    // The original goes on, in the process that was running all the while.
+    // The original continues, in the process that has been running all the while.
     let went_on = session.say(fixture.say("only in the original")).await;
     assert_eq!(went_on.native(), native);
     session.close().await;
@@ -87,10 +87,11 @@ pub async fn a_forgotten_conversation_is_gone(fixture: &impl ExecutorFixture) {
     let kept = fixture.has_record(&native);
     executor.forget(&spec, &native).await.unwrap();
     assert_ne!(fixture.has_record(&native), Some(true));
-    // Twice is no error.
+    // Forgetting twice is not an error.
     executor.forget(&spec, &native).await.unwrap();
 
-    // To refuse is as good as to start anew; to wait for ever, or to pretend, is not.
+    // The agent may refuse to resume or start a new conversation; it must not hang, and must not
+    // pretend to have resumed.
     let Ok(mut session) = try_open(fixture, &spec, Some(&native)).await else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The end of an agent: nothing it started outlives it.
+//! The end of an agent: no process that it started outlives it.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use super::{
 };
 use crate::by_hand::eventually;
 
-/// The grace, and a busy machine.
+/// The agent's grace period plus room for a busy machine.
 const AT_MOST: Duration = Duration::from_secs(10);
 
-/// Called after every check: with the executor closed, nothing carries its mark.
+/// Runs after every check: closes the executor and asserts that no process carries its mark.
 pub async fn nothing_is_left(fixture: &impl ExecutorFixture) {
     let closed = tokio::time::timeout(DEADLINE, fixture.executor().close()).await;
     assert!(closed.is_ok(), "the executor does not close");
@@ -25,7 +25,7 @@ pub async fn closing_or_dropping_leaves_no_process(fixture: &impl ExecutorFixtur
     assert!(found, "there is something to find");
     close(fixture, session).await;
 
-    // Whoever panics drops.
+    // A panic drops the agent without closing it.
     let session = open(fixture, &fixture.spec()).await;
     drop(session);
     eventually("a dropped agent is still there", || {

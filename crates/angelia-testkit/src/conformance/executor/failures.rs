@@ -1,4 +1,4 @@
-//! What goes wrong with an agent, in words that say what to do.
+//! Failures of an agent, and the hints that say what to do about them.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub async fn a_killed_agent_is_a_failed_turn_and_the_conversation_survives(
     assert!(!heard.tool_results()[0].ok, "{heard:#?}");
     let mut session = survived(fixture, session, &heard, &first).await;
 
-    // Between two turns nobody hears of it until the next one.
+    // An agent that dies between two turns is noticed only by the next turn.
     kill_agents(fixture);
     if session.is_usable() {
         let heard = session.say(fixture.say("to nobody")).await;
@@ -82,7 +82,8 @@ fn assert_died(heard: &Heard) {
     assert!(failure.hint.is_some(), "{failure:?}");
 }
 
-/// The turn failed, the agent says that it is of no use, and another takes up its conversation.
+/// Asserts that the turn failed and the agent is unusable, and that a new agent resumes its
+/// conversation.
 async fn survived(
     fixture: &impl ExecutorFixture,
     mut session: Session,

@@ -1,4 +1,4 @@
-//! Everything that came out of one turn.
+//! Everything an agent emitted during one turn, and accessors for it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use angelia_core::{
 pub(super) struct Heard {
     pub(super) emitted: Vec<Emitted>,
     pub(super) ended: Ended,
-    /// From the first interrupt to the end.
+    /// The time from the first cancel to the end of the turn.
     pub(super) reaction: Option<Duration>,
 }
 
@@ -30,7 +30,7 @@ impl Heard {
         self.events().filter_map(pick).collect()
     }
 
-    /// The answer of a turn that completed: the agent's own words, else what the events hold.
+    /// Returns the answer of a completed turn: the outcome's text, or else the answer blocks.
     pub(super) fn answer(&self) -> String {
         assert_eq!(self.ended.status, Status::Completed, "{self:#?}");
         match &self.ended.text {

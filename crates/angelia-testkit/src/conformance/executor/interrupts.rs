@@ -1,4 +1,4 @@
-//! Interrupts, whatever the agent is busy with: the turn ends soon, and the next one works.
+//! Interrupts in every state of an agent: the turn ends soon, and the next turn works.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::{
     session::{Session, View, open, resume},
 };
 
-/// An interrupt takes effect within this.
+/// An interrupt must end the turn within this time.
 const SOON: Duration = Duration::from_secs(5);
 
-/// An answer that takes longer than any check.
+/// Returns a prompt for an answer that takes longer than any check.
 fn long_answer(fixture: &impl ExecutorFixture) -> String {
     fixture.words(2_000, Duration::from_millis(20))
 }
@@ -25,7 +25,7 @@ fn assert_interrupted(heard: &Heard) {
     assert!(reaction < SOON, "after {reaction:?}: {heard:#?}");
 }
 
-/// The next turn works: with this agent, or where it says that it cannot, with a new one.
+/// Asserts that the next turn works: with this agent, or with a new one when this one is unusable.
 async fn assert_goes_on(fixture: &impl ExecutorFixture, mut session: Session, heard: &Heard) {
     if !session.is_usable() {
         session.close().await;
@@ -43,7 +43,7 @@ pub async fn an_interrupt_while_it_speaks(fixture: &impl ExecutorFixture) {
         .watched(long_answer(fixture), async |view| {
             view.until_delta().await;
             view.cancel();
-            // Impatience changes nothing.
+            // A second cancel changes nothing.
             view.cancel();
         })
         .await;
@@ -96,7 +96,7 @@ pub async fn an_interrupt_while_a_tool_runs(fixture: &impl ExecutorFixture) {
 
 pub async fn an_interrupt_before_and_at_the_beginning(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
-    // Before: nothing of it is ever said.
+    // Cancelled before the start: the agent never says anything.
     let heard = session.cancelled_before(fixture.say("never said")).await;
     assert_interrupted(&heard);
     assert!(session.is_usable());
@@ -104,7 +104,7 @@ pub async fn an_interrupt_before_and_at_the_beginning(fixture: &impl ExecutorFix
     assert!(heard.answer().contains("said first"));
     assert!(!fixture.told().is_some_and(|told| super::says(&told, "never said")));
 
-    // At once, and as soon as the agent has taken the turn up.
+    // Cancelled at once, and as soon as the agent has started the turn.
     let at_once = async |view: &mut View| view.cancel();
     let heard = session.watched(long_answer(fixture), at_once).await;
     assert_interrupted(&heard);
@@ -127,7 +127,7 @@ pub async fn an_agent_that_does_not_react_is_given_up(fixture: &impl ExecutorFix
     let heard = session
         .watched(long_answer(fixture), async |view| {
             view.until_delta().await;
-            // Stopped, it can answer nothing; the system keeps it so.
+            // A process under SIGSTOP cannot react to anything, including our interrupt.
             stop_agents(fixture).await;
             view.cancel();
         })

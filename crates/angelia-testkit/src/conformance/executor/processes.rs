@@ -1,4 +1,4 @@
-//! Who carries the agents' mark, as `/proc` tells it.
+//! The processes that carry the agents' mark, found through `/proc`.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
@@ -11,19 +11,19 @@ use crate::{
     marked::{self, parent, stat},
 };
 
-/// Other systems do not show a process's environment; there, checks that must find an agent's
-/// process do nothing.
+/// Only Linux shows the environment of other processes. On other systems, the checks that must
+/// find an agent's process do nothing.
 pub(super) const ARE_VISIBLE: bool = cfg!(target_os = "linux");
 
-/// How often the process table is looked at while something is waited for.
+/// The interval at which waiting loops read the process table.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Every living process that carries a mark of this fixture's.
+/// Returns every living process that carries this fixture's mark.
 pub(super) fn marked(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
     marked::processes(&fixture.mark())
 }
 
-/// Those of them that are agents: started by us, not by an agent.
+/// Returns the marked processes that are agents: started by us and not by an agent.
 pub(super) fn agents(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
     marked::agents(&fixture.mark())
 }
@@ -32,8 +32,8 @@ pub(super) fn kill_agents(fixture: &impl ExecutorFixture) {
     signal(&agents(fixture), Signal::KILL);
 }
 
-/// Makes every agent stand still. One of its threads takes the signal, and until then the others
-/// go on.
+/// Stops every agent with SIGSTOP and waits until all its threads stand still: one thread takes the
+/// signal, and the others run on until then.
 pub(super) async fn stop_agents(fixture: &impl ExecutorFixture) {
     let agents = agents(fixture);
     signal(&agents, Signal::STOP);
@@ -52,7 +52,7 @@ fn signal(pids: &BTreeSet<i32>, signal: Signal) {
     }
 }
 
-/// Waits until the tools of an agent have gone, and only agents are left.
+/// Waits until every tool process has exited and only agents are left.
 pub(super) async fn only_agents_are_left(fixture: &impl ExecutorFixture) {
     let until = Instant::now() + DEADLINE;
     loop {
@@ -67,7 +67,7 @@ pub(super) async fn only_agents_are_left(fixture: &impl ExecutorFixture) {
     }
 }
 
-/// Is it a program that the agent is made of?
+/// Reports whether the process is one of the agent's helper programs.
 fn is_part(fixture: &impl ExecutorFixture, pid: i32) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line = String::from_utf8_lossy(&line);

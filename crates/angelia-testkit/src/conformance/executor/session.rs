@@ -1,7 +1,7 @@
-//! An open agent, and turns run on it by hand.
+//! An open agent and the turns that a check runs on it.
 //!
-//! A turn is run together with a viewer: a closure that reads the events as they come and reacts.
-//! When it returns, the rest of the turn is heard to its end, and the stream is checked.
+//! A turn runs together with a viewer: a closure that reads the events as they arrive and reacts.
+//! When the closure returns, the rest of the turn is read to its end and the stream is checked.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -22,28 +22,28 @@ use uuid::Uuid;
 use super::{ExecutorFixture, LongTool, heard::Heard, stream};
 use crate::by_hand::eventually;
 
-/// Nothing in a check takes longer, also on a busy machine.
+/// Upper limit for any single step of a check, with room for a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(40);
 
-/// As much as an agent gets to end by itself.
+/// The time an agent gets to exit by itself when it is closed.
 const GRACE: Duration = Duration::from_secs(4);
 
-/// Silence for that long is silence.
+/// Without an event for this long, an agent counts as silent.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// An open agent.
+/// An open agent with the session id it was opened for.
 pub(super) struct Session {
     id: SessionId,
     pub(super) agent: Box<dyn Agent>,
 }
 
-/// How a turn is run, besides its words.
+/// The settings of a turn besides its input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     pub(super) origin: Origin,
-    /// Batches that fit between the agent and its viewer.
+    /// The number of batches that fit into the channel between the agent and its viewer.
     pub(super) capacity: usize,
-    /// How long the viewer dawdles before it takes the next batch.
+    /// The viewer's delay before it takes the next batch.
     pub(super) pace: Option<Duration>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Manner {
     }
 }
 
-/// A fresh conversation.
+/// Opens an agent for a new conversation.
 pub(super) async fn open(fixture: &impl ExecutorFixture, spec: &SessionSpec) -> Session {
     try_open(fixture, spec, None).await.unwrap()
 }
@@ -92,7 +92,7 @@ impl Session {
         self.turn(input, Manner::default(), viewer).await
     }
 
-    /// The verdict is given to whatever is asked.
+    /// Runs a turn and answers every approval request with this verdict.
     pub(super) async fn decided(&mut self, prompt: impl Into<Arc<str>>, verdict: Verdict) -> Heard {
         let viewer = async |view: &mut View| view.decide_all(verdict).await;
         self.watched(prompt, viewer).await
@@ -120,8 +120,7 @@ impl Session {
         view.into_heard(ended, at)
     }
 
-    /// Begins a turn and gives it up when the viewer has seen enough, as an engine does that is
-    /// told to stop.
+    /// Starts a turn and drops it when the viewer returns, as the engine does when it is shut down.
     pub(super) async fn abandoned(
         &mut self,
         prompt: impl Into<Arc<str>>,
@@ -134,7 +133,7 @@ impl Session {
         }
     }
 
-    /// Runs a turn that has been interrupted before it begins.
+    /// Runs a turn that is cancelled before it starts.
     pub(super) async fn cancelled_before(&mut self, prompt: impl Into<Arc<str>>) -> Heard {
         let (turn, io, mut view) = self.prepare(vec![Content::text(prompt)], Manner::default());
         view.cancel();
@@ -144,7 +143,7 @@ impl Session {
         view.into_heard(ended, at)
     }
 
-    /// Runs a turn whose events go nowhere, and interrupts it.
+    /// Runs a turn whose viewer closes its event channel at the first delta and then cancels.
     pub(super) async fn unheard(&mut self, prompt: impl Into<Arc<str>>) -> Ended {
         let (turn, io, mut view) = self.prepare(vec![Content::text(prompt)], Manner::default());
         let viewing = async {
@@ -190,20 +189,20 @@ impl Session {
     }
 }
 
-/// What a viewer of a turn sees, and can do to it.
+/// Reads the events of a running turn, and lets a check decide approvals and cancel it.
 pub(super) struct View {
     events: mpsc::Receiver<Vec<Emitted>>,
     control: mpsc::Sender<TurnControl>,
     cancel: CancellationToken,
     pace: Option<Duration>,
     seen: Vec<Emitted>,
-    /// How much of it the viewer has looked at.
+    /// How many of the received events [`Self::next`] has returned.
     read: usize,
     cancelled_at: Option<Instant>,
 }
 
 impl View {
-    /// The next one; `None`: the turn is over.
+    /// Returns the next event; `None` when the turn is over.
     pub(super) async fn next(&mut self) -> Option<Emitted> {
         while self.read == self.seen.len() {
             if let Some(pace) = self.pace {
@@ -215,7 +214,7 @@ impl View {
         self.seen.get(self.read - 1).cloned()
     }
 
-    /// Waits for what is looked for. The turn must not end before.
+    /// Reads events until `pick` returns something; panics when the turn ends before that.
     pub(super) async fn until<T>(&mut self, pick: impl Fn(Emitted) -> Option<T>) -> T {
         loop {
             let Some(one) = self.next().await else {
@@ -244,7 +243,7 @@ impl View {
         .await
     }
 
-    /// Waits until the turn has started and nothing comes any more.
+    /// Waits until the turn has started and no more events arrive.
     pub(super) async fn until_silent(&mut self) {
         self.until_started().await;
         while let Ok(one) = timeout(QUIET, self.next()).await {
@@ -252,7 +251,7 @@ impl View {
         }
     }
 
-    /// Waits until the tool runs, allowing it where that is asked.
+    /// Waits until the tool runs, and allows it if the agent asks.
     pub(super) async fn until_running(&mut self, tool: &LongTool) {
         let ask_or_call = |one| match one {
             Emitted::Ask(request) => Some(Some(request)),
@@ -290,7 +289,7 @@ impl View {
         self.cancel.cancel();
     }
 
-    /// To the end: the agent has let go of the turn, so nothing can come after it.
+    /// Reads to the end of the stream: the agent has dropped its sender, so no event can follow.
     async fn drain(&mut self) {
         while self.next().await.is_some() {}
     }

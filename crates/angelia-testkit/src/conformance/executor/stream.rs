@@ -1,4 +1,4 @@
-//! What holds for the events of every turn, however it went.
+//! The invariants of a turn's event stream, whatever the turn's outcome.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,14 +9,14 @@ use angelia_core::{
 
 use super::heard::Heard;
 
-/// A block as its pieces and its end tell it.
+/// The state of one text block, built from its deltas and its final event.
 struct Told {
     channel: TextChannel,
     pieces: String,
     whole: bool,
 }
 
-/// Panics where an agent has said what no viewer can make sense of.
+/// Panics if the events of the turn break an invariant that viewers rely on.
 pub(super) fn check(heard: &Heard) {
     check_start_and_end(heard);
     check_blocks(heard);
@@ -25,8 +25,8 @@ pub(super) fn check(heard: &Heard) {
     check_usage(heard);
 }
 
-/// `Started` comes once and before everything but remarks; what the engine says is not said by
-/// the agent.
+/// `Started` comes once and before everything except notices and native events. The agent emits
+/// none of the events that belong to the engine.
 fn check_start_and_end(heard: &Heard) {
     let mut started = 0;
     for event in heard.events() {
@@ -36,7 +36,7 @@ fn check_start_and_end(heard: &Heard) {
             EventKind::Finished(_) | EventKind::Approval(_) | EventKind::Resolved(_) => {
                 panic!("only the engine says {event:?}")
             }
-            // A turn that ended before it began has spent nothing, and may say so.
+            // A turn that failed before it started may still report its (zero) usage.
             EventKind::Usage(_) if heard.ended.status != Status::Completed => {}
             _ => assert_eq!(started, 1, "before the start: {event:?} in {heard:#?}"),
         }
@@ -51,7 +51,8 @@ fn check_start_and_end(heard: &Heard) {
     }
 }
 
-/// Pieces, then once the whole, which is what the pieces add up to or takes them back.
+/// A block has deltas and then one final event. Its text equals the concatenated deltas, or is
+/// empty to retract them.
 fn check_blocks(heard: &Heard) {
     let mut blocks: BTreeMap<BlockId, Told> = BTreeMap::new();
     for event in heard.events() {
@@ -82,7 +83,7 @@ fn check_blocks(heard: &Heard) {
     }
 }
 
-/// Every tool starts once and ends once.
+/// Every tool call starts once and ends once.
 fn check_tools(heard: &Heard) {
     let mut known = HashSet::new();
     let mut open = HashSet::new();
@@ -102,7 +103,7 @@ fn check_tools(heard: &Heard) {
     assert!(open.is_empty(), "still running: {open:?} in {heard:#?}");
 }
 
-/// A question says what it is about, is asked once, and is taken back only while it is open.
+/// An approval request describes its subject, is made once, and is withdrawn at most once.
 fn check_questions(heard: &Heard) {
     let mut asked = HashSet::new();
     let mut withdrawn = HashSet::new();
@@ -127,7 +128,7 @@ fn check_questions(heard: &Heard) {
     }
 }
 
-/// What was spent only grows, and is known before a turn completes.
+/// Usage is cumulative, so it only grows, and it is reported before a turn completes.
 fn check_usage(heard: &Heard) {
     let usages = heard.usages();
     for pair in usages.windows(2) {

@@ -1,4 +1,4 @@
-//! Plain turns: who speaks, in which order, and whether the words arrive.
+//! Plain turns: the order of events, and whether texts arrive unchanged.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
 
 const MEBIBYTE: usize = 1 << 20;
 
-/// What a shell, a terminal, JSON or a line-based protocol might make something else of.
+/// Text that a shell, a terminal, JSON or a line-based protocol might misinterpret.
 const ODD: &str =
     "quotes \" ' ` and \\ \\n \\\" \\u0041 and {\"a\":[1]} </user> --flag ${HOME} %PATH%
     $(rm -rf x) & | ; > < !! \n\n lines \r\n\ttabbed \r returned \u{b}\u{c}

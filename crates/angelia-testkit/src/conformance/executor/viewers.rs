@@ -1,4 +1,4 @@
-//! Viewers that are slow, or have gone. None of them may hold an agent up for ever.
+//! Viewers that are slow or have disconnected: none of them may block an agent forever.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use super::{
     session::{Manner, View, open},
 };
 
-/// Takes one batch at a time, and takes its time.
+/// Receives one batch at a time, with a delay before each.
 const SLOW: Manner =
     Manner { origin: Origin::Owner, capacity: 1, pace: Some(Duration::from_millis(2)) };
 
 pub async fn no_viewer_holds_an_agent_up(fixture: &impl ExecutorFixture) {
     let mut session = open(fixture, &fixture.spec()).await;
-    // A slow one gets everything.
+    // A slow viewer gets every event.
     let input = vec![Content::text(fixture.words(300, Duration::ZERO))];
     let heard = session.turn(input, SLOW, async |_| {}).await;
     assert_eq!(heard.answer().split_whitespace().count(), 300);
     assert_eq!(heard.deltas().split_whitespace().count(), 300);
 
-    // It can interrupt, although there is always more to read.
+    // A slow viewer can interrupt, although there are always more events to read.
     let forever = fixture.words(4_000, Duration::from_millis(10));
     let input = vec![Content::text(forever.as_str())];
     let viewer = async |view: &mut View| {
@@ -31,7 +31,7 @@ pub async fn no_viewer_holds_an_agent_up(fixture: &impl ExecutorFixture) {
     let heard = session.turn(input, SLOW, viewer).await;
     assert_eq!(heard.ended.status, Status::Interrupted, "{heard:#?}");
 
-    // One that has gone is not waited for.
+    // The agent does not wait for a viewer that has disconnected.
     let ended = session.unheard(forever).await;
     assert_eq!(ended.status, Status::Interrupted, "{ended:#?}");
     let heard = session.say(fixture.say("to somebody")).await;

@@ -1,4 +1,4 @@
-//! What was asked of people: listed from the events that ask and decide.
+//! Approvals: the store lists them from the events that request and decide them.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn append(store: &dyn Store, lease: &Lease, events: Vec<TurnEvent>) {
     append.await.unwrap();
 }
 
-/// Asks a fresh question in an event of this number.
+/// Appends a new approval request as the event with this number.
 async fn ask(store: &dyn Store, lease: &Lease, turn: &TurnRecord, seq: Seq) -> ApprovalRecord {
     let kind = EventKind::Approval(fresh_approval(ApprovalKind::Tool));
     let asked = event(turn, seq, kind);
@@ -81,7 +81,7 @@ pub async fn approvals_are_listed_until_they_are_decided(fixture: &impl StoreFix
     same(&list(&*store, Approvals::Pending).await, &[question.clone()]);
     same(&list(&*store, Approvals::All).await, &[question.clone(), tool.clone()]);
 
-    // With the turn the last ones end, in one go.
+    // The end of the turn decides the remaining approvals in the same append.
     let declined = resolution(question.approval.id, Verdict::Deny, "turn ended");
     let end = event(&turn, 7, EventKind::Resolved(declined.clone()));
     question.decided = Some((declined, end.at));
@@ -103,7 +103,7 @@ pub async fn the_first_decision_stays(fixture: &impl StoreFixture) {
     let unknown = EventKind::Resolved(resolution(unknown, Verdict::Deny, "nobody"));
     let events = vec![one, event(&turn, 3, late), event(&turn, 4, unknown)];
     append(&*store, &lease, events).await;
-    // Nor does another turn decide, or the same question count twice.
+    // Another turn cannot decide an approval, and the same approval is not counted twice.
     let (other_lease, other) = stored_turn(&*store).await;
     let foreign = ask(&*store, &other_lease, &other, 1).await;
     let wrong = EventKind::Resolved(resolution(foreign.approval.id, Verdict::Once, "thief"));
@@ -179,7 +179,7 @@ pub async fn approvals_survive_the_process(fixture: &impl StoreFixture) {
     let dead = fixture.open();
     let (lease, turn) = stored_turn(&*dead).await;
     let mut asked = ask(&*dead, &lease, &turn, 1).await;
-    // Others see them while their owner lives.
+    // Other processes see the approvals while their owner lives.
     let store: Arc<dyn Store> = fixture.open();
     same(&list(&*store, Approvals::Pending).await, &[asked.clone()]);
     drop(dead);

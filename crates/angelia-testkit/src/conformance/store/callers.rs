@@ -1,4 +1,4 @@
-//! Callers who are not the owner, and turns that wait for a quota.
+//! History notes, the spending of callers, and turns that are parked for a quota.
 
 use angelia_core::{
     model::{EventKind, Outcome, Status, TurnRecord, TurnState, Usage},
@@ -24,7 +24,7 @@ pub async fn a_conversation_is_found_by_what_it_looks_like(fixture: &impl StoreF
     let notes = [note(&first, 1, 4), note(&first, 1, 9), note(&second, 1, 2)];
     for note in &notes {
         note_history(&*store, note).await;
-        // Said twice, it is still one.
+        // Recording a note twice stores it once.
         note_history(&*store, note).await;
     }
     note_history(&*store, &note(&second, 2, 7)).await;
@@ -33,7 +33,7 @@ pub async fn a_conversation_is_found_by_what_it_looks_like(fixture: &impl StoreF
     let one = store.with_history([1; 32], 1).await.unwrap();
     assert_eq!(one, newest_first[..1]);
     assert_eq!(store.with_history([3; 32], 9).await.unwrap(), []);
-    // It goes with its session.
+    // The notes are deleted with their session.
     store.release(lease.clone()).await.unwrap();
     store.delete_session(lease.session).await.unwrap();
     assert_eq!(store.with_history([1; 32], 9).await.unwrap(), []);
@@ -100,7 +100,7 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     let one = store.parked_turns(Some(other.session)).await.unwrap();
     assert_eq!(ids(one), [elsewhere.id]);
     assert!(store.lost_turns().await.unwrap().is_empty());
-    // Back at work it is no longer parked, and could be lost again.
+    // A turn that runs again is no longer parked, so it can be lost again.
     let lease = store.acquire(lease.session).await.unwrap();
     let set = store.set_turn_state(&lease, parked.id, &TurnState::Running);
     set.await.unwrap();
@@ -110,7 +110,7 @@ pub async fn parked_turns_are_kept_and_not_lost(fixture: &impl StoreFixture) {
     assert_eq!(ids(store.lost_turns().await.unwrap()), [parked.id]);
 }
 
-/// Notes it, and waits until that is committed.
+/// Records a history note and waits until it is committed.
 async fn note_history(store: &dyn Store, note: &HistoryNote) {
     store.note_history(note).await.unwrap().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! At most once: of any number of equal requests, one creates the turn.
+//! Idempotency: of any number of equal requests, exactly one creates the turn.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
     samples::{fresh, owned_session, plain_turn, same, stored_turn, time},
 };
 
-/// As somebody would claim at this second who remembers for 100 seconds.
+/// Returns a claim made at second `now` by a caller whose window is 100 seconds.
 fn claim(caller: &str, key: &str, input: u8, now: i64) -> Claim {
     Claim { caller: caller.into(), key: key.into(), input: [input; 32], since: time(now - 100) }
 }
@@ -22,7 +22,7 @@ fn turn_at(lease: &Lease, now: i64) -> TurnRecord {
     TurnRecord { created_at: time(now), ..plain_turn(lease.session) }
 }
 
-/// Claims at this second, and says what became of it and of the turn.
+/// Claims at second `now`; asserts that the turn is stored exactly if the claim is new.
 async fn try_at(
     store: &dyn Store,
     lease: &Lease,
@@ -51,7 +51,7 @@ pub async fn a_repeated_request_is_its_first_turn(fixture: &impl StoreFixture) {
     let (_, claimed) = try_at(&*store, &lease, &other_input, 2).await;
     assert_eq!(claimed, Claimed::Conflicts(first.id));
 
-    // From another session of the same caller, too.
+    // The key also applies in another session of the same caller.
     let elsewhere = owned_session(&*store).await;
     let (_, claimed) = try_at(&*store, &elsewhere, &asked, 3).await;
     assert_eq!(claimed, Claimed::Repeats(first.id));
@@ -76,7 +76,7 @@ pub async fn a_claim_is_forgotten_after_its_time(fixture: &impl StoreFixture) {
     };
     let (first, _) = at(0, 1).await;
     assert_eq!(at(100, 1).await.1, Claimed::Repeats(first.id));
-    // Then the key is as good as new, also for something else.
+    // After the window the key is free again, also for a different input.
     let (second, claimed) = at(101, 2).await;
     assert_eq!(claimed, Claimed::New);
     assert_eq!(at(150, 1).await.1, Claimed::Conflicts(second.id));
@@ -84,7 +84,7 @@ pub async fn a_claim_is_forgotten_after_its_time(fixture: &impl StoreFixture) {
     assert!(store.turn(first.id).await.unwrap().is_some());
 }
 
-/// Somebody who remembers for a shorter time does not make others forget.
+/// A claim with a shorter window does not expire another caller's claim.
 pub async fn windows_do_not_shorten_each_other(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
@@ -124,7 +124,7 @@ pub async fn a_refused_turn_leaves_no_claim(fixture: &impl StoreFixture) {
 
     let (_, claimed) = try_at(&*store, &lease, &asked, 0).await;
     assert_eq!(claimed, Claimed::New);
-    // Who has lost the session is not told about its turns either.
+    // A process that has lost the session's lease is not told about its turns either.
     let lost = store.create_turn_once(&stale, &turn, &asked).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
 }

@@ -1,4 +1,4 @@
-//! Events: numbered, ordered, kept to the byte, finished once.
+//! Events: numbered, ordered, stored byte for byte, with one `Finished` per turn.
 
 use angelia_core::{
     model::{EventKind, Seq, TextChannel},
@@ -110,7 +110,7 @@ pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
     }
     assert_eq!(store.replay(turn.id, 0, 10).await.unwrap().len(), 1);
 
-    // Also within one append, which then is refused as a whole.
+    // The same holds within one append, which is then refused as a whole.
     let turn = plain_turn(lease.session);
     create_turn(&*store, &lease, &turn).await;
     let twice = vec![event(&turn, 1, finished()), event(&turn, 2, finished())];
@@ -126,7 +126,7 @@ pub async fn a_refused_append_leaves_nothing(fixture: &impl StoreFixture) {
     let good = vec![event(&turn, 1, notice("good"))];
     let bad = vec![event(&turn, 2, notice("new")), event(&turn, 1, notice("again"))];
     let better = vec![event(&turn, 3, notice("better"))];
-    // Queued together, so that they may share a transaction.
+    // Both appends are queued before either is awaited, so that they may share a transaction.
     let good = store.append(&lease, good).await.unwrap();
     let bad = store.append(&lease, bad).await.unwrap();
     let better = store.append(&lease, better).await.unwrap();
@@ -159,7 +159,7 @@ pub async fn appends_are_committed_in_order(fixture: &impl StoreFixture) {
         let one = vec![event(&turn, seq, notice("n"))];
         waiting.push(store.append(&lease, one).await.unwrap());
     }
-    // Whoever is answered last answers for all before.
+    // When the last append is committed, all earlier ones are committed too.
     waiting.pop().unwrap().await.unwrap();
     assert_eq!(store.replay(turn.id, 0, 1000).await.unwrap().len(), 300);
     for committed in waiting {

@@ -1,4 +1,4 @@
-//! Ownership: who may write, and what happens to the work of the dead.
+//! Leases: which process may write to a session, and what happens when that process dies.
 
 use angelia_core::{
     model::TurnState,
@@ -10,7 +10,7 @@ use super::{
     samples::{create_turn, event, finished, notice, owned_session, plain_turn, same, stored_turn},
 };
 
-/// Every way to write with a lease is refused as lost.
+/// Asserts that every write with this lease is refused because the lease is lost.
 async fn assert_lost(store: &dyn Store, lease: &Lease) {
     let new = plain_turn(lease.session);
     let created = store.create_turn(lease, &new).await.unwrap().await;
@@ -40,7 +40,7 @@ pub async fn a_released_lease_cannot_write(fixture: &impl StoreFixture) {
     let (lease, _) = stored_turn(&*store).await;
     store.release(lease.clone()).await.unwrap();
     assert_lost(&*store, &lease).await;
-    // Twice is no error.
+    // Releasing twice is not an error.
     store.release(lease).await.unwrap();
 }
 
@@ -50,7 +50,7 @@ pub async fn the_same_process_may_acquire_again(fixture: &impl StoreFixture) {
     let new = store.acquire(old.session).await.unwrap();
     assert!(new.epoch > old.epoch);
     assert_lost(&*store, &old).await;
-    // What was lost does not give up what was gained.
+    // Releasing the old, lost lease does not release the new one.
     store.release(old).await.unwrap();
     let append = store.append(&new, vec![event(&turn, 1, notice("n"))]);
     append.await.unwrap().await.unwrap();
@@ -74,7 +74,7 @@ pub async fn a_living_owner_keeps_its_session(fixture: &impl StoreFixture) {
     let deleted = two.delete_session(lease.session).await;
     assert!(matches!(deleted, Err(StoreError::Held(_))), "{deleted:?}");
 
-    // Not ours to use or to give up.
+    // Another process can neither use nor release the owner's lease.
     assert_lost(&*two, &lease).await;
     two.release(lease.clone()).await.unwrap();
     create_turn(&*one, &lease, &plain_turn(lease.session)).await;
@@ -132,7 +132,7 @@ pub async fn a_turn_without_an_owner_is_lost(fixture: &impl StoreFixture) {
     store.release(lease.clone()).await.unwrap();
     same(&store.lost_turns().await.unwrap(), &std::slice::from_ref(&turn));
 
-    // It is closed by whoever acquires its session next.
+    // The next process that acquires the session finishes the lost turn.
     let lease = store.acquire(lease.session).await.unwrap();
     let append = store.append(&lease, vec![event(&turn, 1, finished())]);
     append.await.unwrap().await.unwrap();

@@ -1,4 +1,4 @@
-//! Records to store: plain ones, and ones in which every field is set to something awkward.
+//! Sample records: plain ones, and ones in which every field has an awkward value.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// Odd spacing, order, escapes, numbers and scripts that a parser would smooth away.
+/// Unusual spacing, key order, escapes, numbers and scripts that reserializing would change.
 pub const ODD_JSON: &str = "{ \"z\" :1.50,\n\t\"a\":[ ],\"big\":123456789012345678901234567890,\
     \"dup\":1,\"dup\":2,\"esc\":\"\\u00e9\\ud83d\\ude00\\/\",\"text\":\"héllo → 世界 👩‍💻\" }";
 
@@ -27,12 +27,12 @@ pub fn raw_json(text: &str) -> RawJson {
     RawValue::from_string(text.to_owned()).unwrap().into()
 }
 
-/// A time with nanoseconds; greater for greater arguments.
+/// Returns a time with nanoseconds; a larger argument gives a later time.
 pub fn time(seconds: i64) -> Timestamp {
     Timestamp::new(1_700_000_000 + seconds, 123_456_789).unwrap()
 }
 
-/// Greater than all before.
+/// Returns a UUID that sorts after all earlier ones.
 pub fn fresh() -> Uuid {
     Uuid::now_v7()
 }
@@ -154,7 +154,7 @@ fn history() -> Vec<Message> {
     ]
 }
 
-/// Text, and an image that holds every byte.
+/// Returns a text, and an image that contains every byte value.
 pub fn every_content() -> Vec<Content> {
     let bytes: Vec<u8> = (0..=255).collect();
     vec![
@@ -197,7 +197,7 @@ pub fn outcome(status: Status) -> Outcome {
     Outcome { status, text: AWKWARD.into(), reason: "end_turn".into(), usage: full_usage() }
 }
 
-/// One of each status, with everything a failure can say.
+/// Returns one of each status, with every field of a failure set.
 pub fn every_status() -> Vec<Status> {
     let mut statuses = vec![
         Status::Completed,
@@ -218,7 +218,7 @@ fn full_usage() -> Usage {
         output_tokens: u64::MAX,
         cache_read_tokens: 3,
         cache_write_tokens: 4,
-        // A number that a careless parser gets wrong in the last bit.
+        // A number whose last bit an imprecise parser gets wrong.
         cost_usd: Some(1.123_456_789_012_345_7e-7),
         lane: Some("subscription".into()),
         prefix_sha256: Some("00ff".into()),
@@ -226,7 +226,8 @@ fn full_usage() -> Usage {
     }
 }
 
-/// One of each kind that is stored, with every field set; then with the optional ones left out.
+/// Returns one event of each stored kind with every field set, then again without the optional
+/// fields.
 pub fn every_event() -> Vec<EventKind> {
     let mut events = full_events();
     events.extend(bare_events());
@@ -333,20 +334,20 @@ pub fn questions() -> Arc<[Question]> {
         .into()
 }
 
-/// A session that is stored and ours.
+/// Stores a session and acquires its lease.
 pub async fn owned_session(store: &dyn Store) -> Lease {
     let session = plain_session();
     store.create_session(&session).await.unwrap();
     store.acquire(session.id).await.unwrap()
 }
 
-/// Stores a turn, and waits until it is committed.
+/// Stores a turn and waits until it is committed.
 pub async fn create_turn(store: &dyn Store, lease: &Lease, turn: &TurnRecord) {
     let queued = store.create_turn(lease, turn).await;
     queued.unwrap().await.unwrap();
 }
 
-/// A stored turn of an owned session.
+/// Stores a turn in a new, owned session.
 pub async fn stored_turn(store: &dyn Store) -> (Lease, TurnRecord) {
     let lease = owned_session(store).await;
     let turn = plain_turn(lease.session);
@@ -354,7 +355,8 @@ pub async fn stored_turn(store: &dyn Store) -> (Lease, TurnRecord) {
     (lease, turn)
 }
 
-/// The JSON of agents has no equality of its own; its debug form shows every byte.
+/// Asserts equality by the debug form, which shows every byte: `RawJson` has no equality of its
+/// own.
 pub fn same(left: &impl std::fmt::Debug, right: &impl std::fmt::Debug) {
     assert_eq!(format!("{left:#?}"), format!("{right:#?}"));
 }

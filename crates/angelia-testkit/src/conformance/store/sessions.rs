@@ -1,4 +1,4 @@
-//! Sessions, their names, their end.
+//! Sessions: creating, changing, naming, listing and deleting them.
 
 use angelia_core::{
     model::ExternalName,

@@ -1,4 +1,4 @@
-//! Turns and how they change.
+//! Turns: creating, listing, and changing their state.
 
 use angelia_core::{
     model::{Origin, TurnState},
@@ -32,7 +32,7 @@ pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
     let again = store.create_turn(&lease, &turn).await.unwrap().await;
     assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
 
-    // A finished turn without its event would have no outcome to show.
+    // A turn cannot be created as finished: without its event it would have no outcome.
     let mut done = plain_turn(lease.session);
     done.state = TurnState::Finished {
         at: time(0),

@@ -24,14 +24,14 @@ impl From<Frame<'_>> for Owned {
     }
 }
 
-/// [`check`] on a case made of any bytes.
+/// Runs [`check`] on a case made of any bytes.
 pub(crate) fn check_bytes(data: &[u8]) {
     if let Some((limit, sizes, stream)) = case(data) {
         check(stream, limit, &sizes);
     }
 }
 
-/// However `stream` is cut, the frames are those of the reference.
+/// Asserts that the frames match the reference, however `stream` is split.
 pub(crate) fn check(stream: &[u8], limit: usize, sizes: &[usize]) {
     assert_eq!(frames(limit, pieces(stream, sizes)), reference(stream, limit));
 }
@@ -60,7 +60,7 @@ pub(crate) fn reference(stream: &[u8], limit: usize) -> Vec<Owned> {
             let head = line.iter().copied().take(HEAD).collect();
             frames.push(Owned::TooLong { bytes: line.len(), head });
         } else if text.is_empty() {
-            // passed over
+            // An empty line is skipped.
         } else if whole.ends_with(b"\n") {
             frames.push(Owned::Line(text));
         } else {

@@ -1,4 +1,4 @@
-//! Frames with their length in front, against their reference.
+//! The decoder of length-prefixed frames against its reference.
 
 use angelia_wire::frame::{Frame, Frames, HEAD};
 
@@ -11,14 +11,14 @@ pub(crate) enum Owned {
     TooLong(usize),
 }
 
-/// [`check`] on a case made of any bytes.
+/// Runs [`check`] on a case made of any bytes.
 pub(crate) fn check_bytes(data: &[u8]) {
     if let Some((limit, sizes, stream)) = case(data) {
         check(stream, limit, &sizes);
     }
 }
 
-/// However `stream` is cut, the frames are those of the reference.
+/// Asserts that the frames match the reference, however `stream` is split.
 pub(crate) fn check(stream: &[u8], limit: usize, sizes: &[usize]) {
     assert_eq!(frames(limit, pieces(stream, sizes)), reference(stream, limit));
 }
@@ -34,7 +34,7 @@ fn frames<'a>(limit: usize, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Owned
                 Frame::TooLong { bytes } => Owned::TooLong(bytes),
             });
         }
-        // Giving memory back changes nothing.
+        // Releasing memory must not change the result.
         if number % 2 == 0 {
             frames.rest();
         }

@@ -1,13 +1,14 @@
-//! What must hold for any bytes and any cuts, shared by the property tests and the fuzz targets.
+//! Invariants of the decoders for any bytes split anywhere, shared by the property tests and the
+//! fuzz targets.
 //!
-//! Each decoder is compared with a reference that sees the whole stream at once and is written to
-//! be read, not to be fast.
+//! Each decoder is compared with a reference that sees the whole stream at once and is written for
+//! readability, not for speed.
 
 pub(crate) mod framer;
 pub(crate) mod frames;
 pub(crate) mod sse;
 
-/// Yields the pieces that `sizes`, taken in a circle, cut `stream` into; all of it if there are none.
+/// Splits `stream` into chunks of `sizes`, repeated cyclically; one chunk if there are no sizes.
 pub(crate) fn pieces<'a>(stream: &'a [u8], sizes: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
     let mut sizes = sizes.iter().copied().cycle();
     let mut rest = stream;
@@ -19,7 +20,7 @@ pub(crate) fn pieces<'a>(stream: &'a [u8], sizes: &'a [usize]) -> impl Iterator<
     })
 }
 
-/// Reads a fuzzer's bytes as a case: a limit, three sizes of pieces, a stream.
+/// Parses a fuzzer's bytes as a case: a limit, three chunk sizes, a stream.
 pub(crate) fn case(data: &[u8]) -> Option<(usize, [usize; 3], &[u8])> {
     let (&[limit, a, b, c], stream) = data.split_first_chunk()?;
     Some((usize::from(limit), [a, b, c].map(usize::from), stream))

@@ -7,7 +7,7 @@ use bytes::BufMut;
 
 use super::{case, pieces};
 
-/// Everything a stream tells.
+/// Everything that decoding a stream yields.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) events: Vec<Result<Event, TooLong>>,
@@ -15,14 +15,14 @@ pub(crate) struct Told {
     pub(crate) retry: Option<Duration>,
 }
 
-/// [`check`] on a case made of any bytes.
+/// Runs [`check`] on a case made of any bytes.
 pub(crate) fn check_bytes(data: &[u8]) {
     if let Some((limit, sizes, stream)) = case(data) {
         check(stream, limit, &sizes);
     }
 }
 
-/// However `stream` is cut, it tells what the reference says.
+/// Asserts that decoding matches the reference, however `stream` is split.
 pub(crate) fn check(stream: &[u8], limit: usize, sizes: &[usize]) {
     assert_eq!(told(limit, pieces(stream, sizes)), reference(stream, limit));
 }
@@ -73,7 +73,7 @@ pub(crate) fn reference(stream: &[u8], limit: usize) -> Told {
     told
 }
 
-/// The terminated lines of `stream`.
+/// Returns the terminated lines of `stream`.
 fn lines(stream: &[u8]) -> Vec<Vec<u8>> {
     let mut lines = vec![Vec::new()];
     let mut bytes = stream.iter().copied().peekable();

@@ -1,4 +1,4 @@
-//! The commands against a daemon's frontend on a real socket.
+//! Runs the commands against a daemon's frontend on a real socket.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ use crate::{
 
 const LIST: ListArgs = ListArgs { limit: 20, json: false };
 
-/// A turn that waits for this to be decided.
+/// Starts a turn that waits for a decision on this approval.
 async fn asking(stage: &Stage, daemon: &Daemon, request: ApprovalRequest) -> (Run, ApprovalId) {
     let session = daemon.create_session(&NewSessionRequest::default()).await.unwrap();
     let turn = daemon.submit(session.id, "paint it", true).await.unwrap();
@@ -99,7 +99,7 @@ async fn every_decision_reaches_the_agent() {
         assert_eq!(decision.verdict, verdict);
         assert_eq!(decision.by.as_ref(), "owner");
         assert_eq!(decision.note, wish_note(&wish));
-        // Too late for another one, and it is said by whom it was decided.
+        // A second decision is too late, and the error says who decided.
         let late = decide(&*stage.store, Some(&daemon), id, &wish).await;
         let late = late.unwrap_err();
         assert_eq!(late.exit, Exit::Failed);
@@ -192,7 +192,7 @@ fn a_question_that_is_alone_needs_no_name() {
     }
 }
 
-/// What another process would have recorded: a turn of its own that waits.
+/// Records what another process would have recorded: a turn that waits for an approval.
 async fn recorded_elsewhere(store: &dyn Store) -> ApprovalId {
     let (lease, turn) = stored_turn(store).await;
     let approval = Approval {
@@ -219,7 +219,7 @@ async fn what_no_daemon_runs_is_decided_where_it_runs() {
         let wish = Wish::allow(false, None, vec![]);
         let error = decide(&*stage.store, daemon, id, &wish).await.unwrap_err();
         assert_eq!(error.exit, Exit::Failed);
-        assert_eq!(error.message, "its turn does not run in a daemon");
+        assert_eq!(error.message, "the turn does not run in a daemon");
         assert!(error.hint.unwrap().contains("the terminal where `angelia run`"));
     }
     for unknown in [Uuid::nil(), Uuid::max(), Uuid::now_v7()] {
@@ -252,7 +252,7 @@ async fn lists_tell_what_is_to_be_decided() {
     );
     assert_eq!(lines[5], "    2. Trim? (one or several)");
     assert!(lines[8].starts_with("    turn ") && lines[8].contains("declined at"));
-    // Nothing an agent wrote moves the cursor.
+    // Text written by an agent does not move the cursor.
     assert!(lines[9].starts_with(&first.to_string()), "{text}");
     assert!(lines[9].ends_with("rm  [2J -rf"), "{text}");
     assert_eq!(lines[10..12], ["    in /project", "    all of it"]);
@@ -277,7 +277,7 @@ async fn lists_tell_what_is_to_be_decided() {
     assert_eq!(json["decided"]["by"], "owner");
 }
 
-/// Passes bytes on to the daemon, as a program that an agent has started.
+/// Relays bytes to the daemon from a process that an agent has started.
 #[expect(
     clippy::disallowed_methods,
     reason = "the other end of the socket must be another process"
@@ -336,7 +336,7 @@ async fn an_agent_cannot_approve_what_it_asks_for() {
         let hint = refused.hint.unwrap();
         assert!(hint.contains("a terminal that no agent has started"), "{hint}");
     }
-    // It still waits for the owner.
+    // The approval still waits for the owner.
     let wish = Wish::allow(false, None, vec![]);
     decide(&*stage.store, Some(&owner), id, &wish).await.unwrap();
     assert_eq!(told(&mut run).await.verdict, Verdict::Once);

@@ -1,10 +1,11 @@
-//! From what was typed to a decision that fits the question.
+//! Turns the arguments of `approvals approve` and `approvals deny` into a decision that fits the
+//! approval.
 
 use angelia_core::model::{Answer, Approval, ApprovalKind, Decision, Question, Verdict};
 
 use crate::cli::error::CommandError;
 
-/// What the owner typed.
+/// The decision as given on the command line, before it is checked against the approval.
 #[derive(Debug)]
 pub(super) struct Wish {
     verdict: Verdict,
@@ -23,7 +24,7 @@ impl Wish {
         Self { verdict, note, answers: Vec::new() }
     }
 
-    /// Fails where what was typed does not answer what was asked.
+    /// Returns the decision, or a usage error if the arguments do not fit the approval.
     pub(super) fn decision(&self, approval: &Approval) -> Result<Decision, CommandError> {
         if !approval.kind.choices().contains(&self.verdict) {
             return Err(
@@ -34,7 +35,7 @@ impl Wish {
         decision.note = self.note.as_deref().map(Into::into);
         match &approval.kind {
             ApprovalKind::Tool if !self.answers.is_empty() => {
-                return Err(CommandError::usage("nothing was asked that has an answer")
+                return Err(CommandError::usage("this approval asks no question")
                     .with_hint("leave --answer out; `--note` tells the agent something"));
             }
             ApprovalKind::Question(questions) if self.verdict.allows() => {
@@ -46,7 +47,8 @@ impl Wish {
     }
 }
 
-/// Every question gets its answer, whichever order they were typed in.
+/// Assigns the `--answer` values to the questions, in whichever order they were given. Every
+/// question needs an answer.
 fn answers(questions: &[Question], typed: &[String]) -> Result<Vec<Answer>, CommandError> {
     let mut given: Vec<Vec<String>> = vec![Vec::new(); questions.len()];
     for typed in typed {
@@ -78,10 +80,12 @@ fn answers(questions: &[Question], typed: &[String]) -> Result<Vec<Answer>, Comm
         .collect()
 }
 
-/// The question that `QUESTION=ANSWER` means, by its text, its heading or its number. A question
-/// that is alone needs no name.
+/// Finds the question that `QUESTION=ANSWER` names, by its text, its heading or its number, and
+/// returns its index and the answer. A single question needs no name.
 fn find<'a>(questions: &[Question], typed: &'a str) -> Option<(usize, &'a str)> {
     let by = |name: &dyn Fn(usize, &Question) -> String| {
+        // A question's text may itself contain `=`, so names are matched as prefixes instead of
+        // splitting at the first `=`.
         let mut numbered = questions.iter().enumerate();
         numbered.find_map(|(index, question)| {
             let name = name(index, question);
@@ -97,7 +101,8 @@ fn find<'a>(questions: &[Question], typed: &'a str) -> Option<(usize, &'a str)> 
         .filter(|(_, answer)| !answer.is_empty())
 }
 
-/// An option may be named by its number, as at the terminal.
+/// Returns the label of the option with this number, else the answer itself; the terminal prompt
+/// works the same way.
 fn chosen(question: &Question, answer: &str) -> String {
     let number = answer.parse::<usize>().ok();
     let option = number.and_then(|number| question.options.get(number.checked_sub(1)?));

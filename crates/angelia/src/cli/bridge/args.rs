@@ -1,5 +1,5 @@
-//! The flags of `angelia bridge`, and what each means here. Flags of other bridges that cannot mean
-//! anything here are known, and refused with a reason.
+//! The flags of `angelia bridge` and their meaning here. Flags of other bridges that have no
+//! meaning here are recognized, and refused with a reason.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -9,7 +9,8 @@ use clap::Args;
 
 use crate::{cli::error::CommandError, config::Period};
 
-/// How many characters a piece of a finished text has.
+/// The default for `--assistant-delta-chunk-size`: how many characters of a finished text one chunk
+/// has.
 const CHUNK: u32 = 32;
 
 #[derive(Debug, Args)]
@@ -22,7 +23,7 @@ pub(crate) struct BridgeArgs {
     #[arg(short, long)]
     model: Option<String>,
 
-    /// The directory of new sessions; the profile's, or where you are, when not given. A request
+    /// The directory of new sessions; by default the profile's, or the current directory. A request
     /// may name another.
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -35,15 +36,15 @@ pub(crate) struct BridgeArgs {
     #[arg(long)]
     pub(crate) verbose: bool,
 
-    /// Tell text in pieces too, unless a request says otherwise.
+    /// Also send text in chunks, unless a request says otherwise.
     #[arg(long)]
     assistant_delta: bool,
 
-    /// How many characters a piece of a finished text has.
+    /// How many characters of a finished text one chunk has.
     #[arg(long, value_name = "N", default_value_t = CHUNK, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     assistant_delta_chunk_size: u32,
 
-    /// With --native-stream: the pieces are the agent's own, unless a request says otherwise.
+    /// With --native-stream: send the agent's own chunks, unless a request says otherwise.
     #[arg(long)]
     native_assistant_delta: bool,
 
@@ -63,25 +64,26 @@ pub(crate) struct BridgeArgs {
     #[arg(long, value_name = "PATTERNS")]
     disabled_toolsets: Option<String>,
 
-    /// How long a run may last; instead of the profile's `timeout`.
+    /// How long a run may last; overrides the profile's `timeout`.
     #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
 
-    /// How long an agent may take until something is heard from it; instead of the profile's
+    /// How long an agent may take to send its first event; overrides the profile's
     /// `first_event_timeout`.
     #[arg(long, value_name = "TIME", value_parser = time)]
     first_event_timeout: Option<Duration>,
 
-    /// How long an agent may be silent while no tool runs; instead of the profile's
+    /// How long an agent may be silent while no tool runs; overrides the profile's
     /// `inter_event_silence_timeout`.
     #[arg(long, value_name = "TIME", value_parser = time, alias = "inter-event-silence-timeout")]
     stream_timeout: Option<Duration>,
 
-    /// Not taken: agents use their own login. Set the agent's variable under `env` of a profile.
+    /// Not supported: agents use their own login. Set the agent's variable under `env` of a
+    /// profile.
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
 
-    /// Not taken: agents use their own login, and a key here would be seen by every program.
+    /// Not supported: agents use their own login, and a key here would be visible to every program.
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
 
@@ -90,7 +92,7 @@ pub(crate) struct BridgeArgs {
     pub(crate) schema: bool,
 }
 
-/// What the flags say.
+/// The settings that the flags stand for.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) once: bool,
@@ -100,7 +102,7 @@ pub(super) struct Settings {
 
 impl BridgeArgs {
     pub(super) fn settings(self) -> Result<Settings, CommandError> {
-        // Some hosts always pass them, with nothing in them.
+        // Some hosts always pass these flags, with empty values.
         let given =
             |value: &Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
         if given(&self.base_url) {
@@ -139,7 +141,7 @@ impl BridgeArgs {
 
 fn elsewhere(flag: &str) -> CommandError {
     CommandError::usage(format!(
-        "{flag} is not taken: angelia drives the agent's own program, which has its own login and address"
+        "{flag} is not supported: angelia drives the agent's own program, which has its own login and address"
     ))
     .with_hint(
         "set the variable that the agent reads for it under `env` of a profile in config.yaml, and name \

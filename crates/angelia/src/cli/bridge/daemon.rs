@@ -1,4 +1,4 @@
-//! The turns of a bridge in the daemon of this home.
+//! Runs the turns of a bridge in the daemon of this home.
 
 use angelia_core::{
     model::{ApprovalId, Decision, FailureKind, TurnId},
@@ -40,7 +40,8 @@ impl DaemonTurns {
         let turn = HostTurn { text: &ask.request.message, key: key.as_deref() };
         let (accepted, repeats) = self.daemon.submit_for_host(session.id, &turn).await?;
         let turn = accepted.id;
-        // Without this bridge nobody wants it, unless somebody else began it.
+        // A turn that this bridge started ends with its connection. A repeated request only follows
+        // a turn that another connection started.
         let events = if repeats {
             self.daemon.events(turn, 0).await?
         } else {
@@ -125,7 +126,7 @@ impl From<ClientError> for Refused {
         let code = match (FailureKind::parse(&detail.kind), &*detail.kind) {
             (Some(kind), _) => kind.into(),
             (None, "busy") => Code::SessionHeld,
-            // The only thing of a turn that can be in conflict.
+            // The only conflict that submitting a turn can have.
             (None, "conflict") => Code::KeyReused,
             (None, "not_found" | "too_large") => Code::Invalid,
             (None, _) => Code::Internal,

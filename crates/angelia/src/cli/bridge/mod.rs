@@ -1,7 +1,7 @@
 //! `angelia bridge`: JSONL over stdin and stdout, for host applications.
 //!
-//! - [`args`]: the flags, and what each means here.
-//! - [`daemon`]: the turns in a daemon that runs already.
+//! - [`args`]: the flags and their meaning here.
+//! - [`daemon`]: runs the turns in a daemon that is already running.
 
 mod args;
 mod daemon;
@@ -56,7 +56,7 @@ pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, Comman
                 ending = &mut served => break ending,
                 wish = wishes.next() => match wish {
                     Wish::Interrupt => stop.cancel(),
-                    // Whoever asks twice does not want to wait.
+                    // A second signal skips the graceful end.
                     Wish::Kill => break Ending::Interrupted,
                 },
             }
@@ -71,7 +71,8 @@ pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, Comman
     Ok(if once { exit_of(ending) } else { Exit::Done })
 }
 
-/// Where the turns run. Flags that the daemon does not have make another configuration.
+/// Opens the turns in the daemon or in this process. Flags that override the profile are unknown to
+/// the daemon, so they need an engine of this process.
 async fn place(
     app: &Arc<App>,
     settings: &Settings,

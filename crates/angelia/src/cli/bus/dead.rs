@@ -1,4 +1,5 @@
-//! `angelia bus dead …`: messages that nobody received in time, or that were refused.
+//! `angelia bus dead …`: lists, resends and discards messages that nobody received in time, or that
+//! were refused.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! `angelia bus listen ENDPOINT`: receives under a name until it is interrupted. The rules run
-//! here, once, because the endpoint lives here; what is for an agent is shown. A message is
-//! acknowledged when it has been shown or acted on, so that what nobody saw comes again.
+//! `angelia bus listen ENDPOINT`: receives messages under a name until it is interrupted. The rules
+//! run here, once, because the endpoint lives here; messages for an agent are printed. A message is
+//! acknowledged after it has been printed or acted on, so that the bus redelivers a message that
+//! was lost on the way.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -31,28 +32,28 @@ use crate::{
     hosting::{Terminal, reactor},
 };
 
-/// The bus forgets endpoints that are silent for longer.
+/// The bus forgets endpoints that are silent for longer than this.
 const PING: Duration = Duration::from_secs(30);
 
-/// Before a bus that has gone is looked for again.
+/// The delay before reconnecting to a bus that is gone.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// For what a connection that is over has still to tell.
+/// How long to read what a broken connection still has buffered.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Why there is nothing more to receive.
+/// Why receiving stopped.
 enum End {
-    /// The connection; another one may do.
+    /// The connection broke; another one may work.
     Lost(io::Error),
-    /// Nobody reads what is shown.
+    /// stdout is closed.
     Unread,
     Over(CommandError),
 }
 
-/// Where messages go.
+/// Handles received messages.
 struct Shown {
     screen: Arc<Terminal>,
-    /// `None`: as they are, and by no rules.
+    /// `None`: messages are printed as they are, and no rules run.
     reactor: Option<Reactor>,
 }
 
@@ -97,6 +98,7 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
 
 async fn listen(app: &App, mut register: Value, shown: &Shown) -> Result<Exit, CommandError> {
     let socket = open::socket(app)?;
+    // Like `notify`, `listen` starts a bus that is not running.
     if Line::connect(&socket).await.is_err() {
         notify::start_bus(&app.environment).await?;
     }
@@ -125,7 +127,7 @@ async fn listen(app: &App, mut register: Value, shown: &Shown) -> Result<Exit, C
     }
 }
 
-/// How it was when last looked at.
+/// The state of the connection to the bus, as last reported to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Since {
     Never,
@@ -137,7 +139,7 @@ async fn receive(mut line: Line, register: &mut Value, since: &mut Since, shown:
     match registered(&mut line, register).await {
         Ok(name) => {
             print::note(&format!("listening as {name}"));
-            // The same name the next time, also if it has a suffix.
+            // Reconnect under the same name, even if it has a suffix.
             register["endpoint"] = json!(name);
             register["prefix"] = json!(false);
             *since = Since::Listening;
@@ -166,8 +168,9 @@ async fn receive(mut line: Line, register: &mut Value, since: &mut Since, shown:
     }
 }
 
-/// Nothing can be said any more. Why may still be there to be heard: who has been displaced and
-/// came back would displace in turn, and so on for ever.
+/// Reads what is left on a connection that can no longer be written to. The bus may have sent
+/// `displaced`: two listeners that reconnected after being displaced would displace each other for
+/// ever.
 async fn last_words(line: &mut Line, error: io::Error) -> End {
     while let Ok(Ok(heard)) = timeout(LAST_WORDS, line.hear()).await {
         if is_displaced(&heard) {
@@ -184,7 +187,7 @@ fn is_displaced(frame: &[u8]) -> bool {
 }
 
 fn displaced() -> End {
-    let what = "somebody else has taken the name over";
+    let what = "another listener has taken over the name";
     let hint = "--suffix takes another name instead";
     End::Over(CommandError::new(Exit::Failed, what).with_hint(hint))
 }
@@ -195,12 +198,12 @@ async fn registered(line: &mut Line, register: &Value) -> Result<String, End> {
         return Ok(answer["endpoint"].as_str().unwrap_or_default().to_owned());
     }
     let why = answer["detail"].as_str().unwrap_or("it gave no reason");
-    let what = format!("the bus does not give us the name: {why}");
+    let what = format!("the bus refused the name: {why}");
     Err(End::Over(CommandError::new(Exit::Failed, what)))
 }
 
 async fn handle(line: &mut Line, heard: &Bytes, shown: &Shown) -> Result<(), End> {
-    // Its body is nobody's business here: one that cannot be read is a message all the same.
+    // The body is not parsed: a message with an unreadable body is a message all the same.
     let frame = std::str::from_utf8(heard).unwrap_or_default();
     let Ok(fields) = Fields::read(frame) else {
         return Ok(());
@@ -208,14 +211,15 @@ async fn handle(line: &mut Line, heard: &Bytes, shown: &Shown) -> Result<(), End
     match fields.kind() {
         Kind::Message => {}
         _ if fields.kind.is_some_and(|kind| kind.get() == r#""displaced""#) => {
-            let what = "somebody else has taken the name over";
+            let what = "another listener has taken over the name";
             let hint = "--suffix takes another name instead";
             return Err(End::Over(CommandError::new(Exit::Failed, what).with_hint(hint)));
         }
         _ => return Ok(()),
     }
     match &shown.reactor {
-        // One line: between values, JSON knows only these as line breaks.
+        // One line per message: outside of strings, `\n` and `\r` are the only line breaks that
+        // JSON allows.
         None => shown.screen.put(&frame.replace(['\n', '\r'], " ")),
         Some(reactor) => {
             let left = reactor.react(&message(&fields, heard)).await;

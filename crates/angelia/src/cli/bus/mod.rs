@@ -1,8 +1,8 @@
 //! `angelia bus …`, also as `hermes-busd` and `hermes-bus-server`.
 //!
-//! - `service`: start, stop, restart; `status`: how it is.
-//! - `listen`: receive under a name, following the rules.
-//! - `dead`: messages that could not be delivered.
+//! - `service`: starts, stops and restarts the bus; `status`: reports its state.
+//! - `listen`: receives messages under a name and follows the rules for them.
+//! - `dead_letters`: lists, resends and discards messages that could not be delivered.
 
 mod dead;
 mod listen;
@@ -23,18 +23,18 @@ use crate::{assemble::App, bus::alone};
 pub(crate) enum BusCommand {
     /// Start the bus in the background, and wait until it is ready.
     Start,
-    /// Stop a bus that runs alone.
+    /// Stop a bus that runs on its own.
     Stop,
-    /// Stop it, then start it.
+    /// Stop the bus, then start it.
     Restart,
-    /// Whether it runs, who listens, what waits; exit 1 when it does not run.
+    /// Show whether the bus runs, who listens and what waits; exit 1 when it does not run.
     Status {
         #[arg(long)]
         json: bool,
     },
-    /// Be the bus, in the foreground.
+    /// Run the bus in the foreground.
     Run {
-        /// Leave the terminal, and say on standard output when it is ready.
+        /// Detach from the terminal, and report readiness on standard output.
         #[arg(long, hide = true)]
         detached: bool,
     },
@@ -42,7 +42,7 @@ pub(crate) enum BusCommand {
     Listen(ListenArgs),
     /// Send one message; the same as `angelia notify`.
     Send(NotifyArgs),
-    /// Messages that nobody received in time, or that were refused.
+    /// Manage messages that nobody received in time, or that were refused.
     #[command(subcommand)]
     Dead(DeadCommand),
 }
@@ -54,17 +54,17 @@ pub(crate) struct ListenArgs {
     /// Print the messages as they are, one JSON object per line, and follow no rules.
     #[arg(long)]
     pub(super) json: bool,
-    /// If the name is taken, take `NAME-2`, `NAME-3` … instead of displacing who has it.
+    /// If the name is taken, use `NAME-2`, `NAME-3` … instead of displacing its holder.
     #[arg(long)]
     pub(super) suffix: bool,
-    /// Protects the name, or proves the right to a protected one; read from this file.
+    /// A file with a token that protects the name, or proves the right to a protected one.
     #[arg(long, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadCommand {
-    /// The newest dead letters.
+    /// List the newest dead letters.
     List {
         #[arg(short = 'n', long, default_value_t = 20)]
         limit: usize,
@@ -77,7 +77,7 @@ pub(crate) enum DeadCommand {
         #[arg(required = true)]
         numbers: Vec<u64>,
     },
-    /// Forget dead letters.
+    /// Discard dead letters.
     Discard {
         #[arg(required = true)]
         numbers: Vec<u64>,
@@ -100,7 +100,7 @@ pub(crate) async fn run(
         BusCommand::Run { detached } => alone::run(app, detached).await,
         BusCommand::Listen(args) => listen::run(app, args).await,
         BusCommand::Dead(command) => dead::run(app, command).await,
-        // Dispatched before a configuration is read: a sender needs none.
+        // `cli::dispatch` handles `send` before a configuration is read: a sender needs none.
         BusCommand::Send(_) => Ok(Exit::Done),
     }
 }

@@ -1,5 +1,5 @@
-//! Starting and stopping a bus that runs alone. Nobody is displaced, nothing is orphaned, and what
-//! is printed is so.
+//! Starts and stops a bus that runs on its own. No other bus is displaced, no process is orphaned,
+//! and the command prints only what it has verified.
 
 use std::{ffi::OsString, fs, io, path::Path, time::Duration};
 
@@ -18,13 +18,13 @@ use crate::{
     },
 };
 
-/// A log larger than this is put aside at a start.
+/// A log larger than this is rotated at a start.
 const LOG: u64 = 512 * 1024;
 
-/// For a bus to end in order.
+/// How long a bus may take to stop, or to answer after its start.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// For one that was started at the same moment to say its number.
+/// How long a bus that was started at the same moment may take to write its pid file.
 const SAID: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(20);
 
@@ -56,10 +56,11 @@ pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, Comm
             ))
         }
         Started::Says(word) => Err(CommandError::internal(format!(
-            "the bus said `{word}` instead of that it is ready"
+            "the bus reported `{word}` instead of its readiness"
         ))),
         Started::Ended(status) => {
-            // Somebody else may have started one at the same moment, and not said so yet.
+            // Exit code 75: another process started a bus at the same moment, but has not written
+            // its pid file yet.
             let deadline = Instant::now() + SAID;
             while status.code() == Some(75) && Instant::now() < deadline {
                 if let Found::Ours { pid, inside_serve } = find(app).await? {
@@ -79,15 +80,15 @@ pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, Comm
     }
 }
 
-/// It is ready when it answers.
+/// Waits until the bus that is already running answers, then reports it.
 async fn already(app: &App, pid: u32, inside_serve: bool) -> Result<Exit, CommandError> {
     let socket = open::socket(app)?;
     let deadline = Instant::now() + GRACE;
     while !listener::is_answered(&socket).await {
         if Instant::now() > deadline {
-            let what = format!("the bus (process {pid}) is there and does not answer");
+            let what = format!("the bus (process {pid}) is running but does not answer");
             return Err(CommandError::new(Exit::TryLater, what)
-                .with_hint("`angelia bus status` tells more"));
+                .with_hint("`angelia bus status` shows more"));
         }
         sleep(STEP).await;
     }
@@ -135,9 +136,11 @@ pub(super) async fn stop(app: &App) -> Result<Exit, CommandError> {
     }
 }
 
-/// In order, then by force. The locks on its files say when it has ended.
+/// Stops the process with SIGTERM, then with SIGKILL. It has ended when the locks on its files are
+/// released.
 async fn end(app: &App, pid: u32) -> Result<(), CommandError> {
     for signal in [Signal::TERM, Signal::KILL] {
+        // Checked before each signal: once the lock is free, the pid may belong to another process.
         if !is_held_by(app, pid) {
             return Ok(());
         }
@@ -160,11 +163,11 @@ async fn end(app: &App, pid: u32) -> Result<(), CommandError> {
             sleep(STEP).await;
         }
     }
-    let what = format!("the bus (process {pid}) does not end");
+    let what = format!("the bus (process {pid}) did not stop");
     Err(CommandError::new(Exit::Failed, what))
 }
 
-/// What a killed one has left.
+/// Removes the files that a killed bus has left behind.
 async fn clear_away(app: &App) {
     if let Ok(socket) = open::socket(app)
         && !listener::is_answered(&socket).await

@@ -1,4 +1,4 @@
-//! `angelia bus status`: what is so, and an exit code that says it too.
+//! `angelia bus status`: reports the state of the bus, also as an exit code.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOG_LINES: usize = 20;
 
-/// Who has the bus.
+/// The process that serves the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nobody,
@@ -25,7 +25,7 @@ pub(super) enum Found {
         pid: u32,
         inside_serve: bool,
     },
-    /// Somebody answers on the socket and is not of this home.
+    /// A process that does not belong to this home answers on the socket.
     Stranger,
 }
 
@@ -41,7 +41,8 @@ pub(super) async fn find(app: &App) -> Result<Found, CommandError> {
             Ok(Found::Ours { pid: serving, inside_serve: true })
         }
         _ if socket.exists() && listener::is_answered(&socket).await => {
-            // Somebody may have removed the files that say so.
+            // The pid files may have been removed; the lock on the messages still names the
+            // process.
             Ok(pid_file::holder(&lock(app)).map_or(Found::Stranger, |pid| Found::Ours {
                 pid,
                 inside_serve: serving == Some(pid),
@@ -51,12 +52,12 @@ pub(super) async fn find(app: &App) -> Result<Found, CommandError> {
     }
 }
 
-/// Held by the process that has the messages of this home.
+/// Returns the path of the lock that the process with this home's messages holds.
 fn lock(app: &App) -> PathBuf {
     app.home.bus().join("lock")
 }
 
-/// Does this process have the bus of this home?
+/// Returns whether this process serves the bus of this home.
 pub(super) fn is_held_by(app: &App, pid: u32) -> bool {
     let files = [app.home.bus_pid(), lock(app)];
     let mut holders = files.iter().map(|path| pid_file::holder(path));
@@ -100,11 +101,11 @@ fn describe(text: &mut String, app: &App, found: Found, socket: &str, status: Op
             put("the bus is not running; start it with `angelia bus start`".to_owned());
         }
         Found::Stranger => {
-            put(format!("{socket} belongs to a daemon that is not ours; ours is not running"))
+            put(format!("{socket} belongs to a daemon that is not ours; ours is not running"));
         }
         Found::Ours { pid, inside_serve } => {
             let place = if inside_serve { ", inside `angelia serve`" } else { "" };
-            let how = if status.is_some() { "is running" } else { "is there but does not answer" };
+            let how = if status.is_some() { "is running" } else { "runs but does not answer" };
             put(format!("the bus {how} (process {pid}{place})"));
         }
     }

@@ -1,4 +1,4 @@
-//! `angelia codex enable` and `disable`: one file is changed, at once or not at all.
+//! `angelia codex enable` and `disable`: change one file, atomically.
 
 use std::{fs, io, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc};
 
@@ -17,7 +17,8 @@ use crate::{
     },
 };
 
-/// Somebody else may write at the same moment; twice in a row is not by chance.
+/// How often the edit is tried. Another program may write the file at the same moment; when that
+/// happens repeatedly, it is not by chance.
 const ATTEMPTS: usize = 3;
 
 pub(super) async fn enable(
@@ -71,7 +72,7 @@ pub(super) async fn disable(
     report(home, &changed, dry_run, "disabled")
 }
 
-/// What was, what is, and what there is to say.
+/// The file before and after the edit, and the notes about its parts.
 struct Changed {
     old: Option<String>,
     new: Option<String>,
@@ -85,6 +86,7 @@ fn changed(
     dry_run: bool,
     make: impl Fn(Option<&str>) -> Made,
 ) -> Result<Changed, CommandError> {
+    // A dry run must not create the folder, and a folder named by `CODEX_HOME` must already exist.
     if !home.dir.is_dir() && (dry_run || !home.is_named) {
         let (new, said) = make(None)?;
         if dry_run || new.is_none() {
@@ -120,7 +122,8 @@ fn make_folder(path: &Path) -> Result<(), CommandError> {
     }
 }
 
-/// Is there a Codex that would read it? Whether somebody is logged in does not matter yet.
+/// Checks that there is a Codex which would read the file. A missing login is only mentioned: it
+/// does not matter yet.
 async fn check_program(app: &Arc<App>, dry_run: bool) -> Result<(), CommandError> {
     let local = Local::start(app, "codex", false).await?;
     let health = status::health(app, &local).await;
@@ -157,10 +160,10 @@ fn report(
         let new = changed.new.as_deref().unwrap_or_default();
         return print::bytes(diff::shown(&path, old, new).as_bytes());
     }
-    print::line(&format!("{done} in {}; sessions that begin from now on see it", path.display()))
+    print::line(&format!("{done} in {}; new sessions will use it", path.display()))
 }
 
-/// What somebody must know about a part.
+/// Returns the lines to print about a part that was kept, failed or lost keys.
 pub(super) fn words(part: &Part) -> Vec<String> {
     let name = &part.name;
     let mut words = Vec::new();

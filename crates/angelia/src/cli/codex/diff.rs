@@ -1,8 +1,9 @@
-//! Two texts, compared by lines, as people read it. What may be a secret is not shown. Pure.
+//! Compares two texts line by line and renders the difference for people. Values that may be
+//! secrets are masked. Pure.
 
 use std::{fmt::Write as _, path::Path};
 
-/// Unchanged lines around a change.
+/// The number of unchanged lines shown around a change.
 const AROUND: usize = 3;
 
 /// Settings whose values are likely to be secrets.
@@ -53,7 +54,8 @@ fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// The longest common part stays; what begins and ends alike needs no search.
+/// Diffs by the longest common subsequence. The common head and tail are cut off first, because
+/// they need no search.
 fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
     let same = |(a, b): &(&&str, &&str)| a == b;
     let head = old.iter().zip(new).take_while(same).count();
@@ -71,7 +73,7 @@ fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
 }
 
 fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
-    // How much of the rest is common, from each pair of places on.
+    // `common[i, j]` is the length of the longest common subsequence of `old[i..]` and `new[j..]`.
     let width = new.len() + 1;
     let mut common = vec![0_usize; (old.len() + 1) * width];
     let value = |common: &[usize], i: usize, j: usize| common.get(i * width + j).copied();
@@ -110,7 +112,7 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Side, &'a str)> {
     }
 }
 
-/// Names, and not what they hold.
+/// Keeps the name of a secret setting and hides its value.
 fn masked(line: &str) -> String {
     let Some(start) = SECRET.iter().find(|start| line.starts_with(*start)) else {
         return line.to_owned();

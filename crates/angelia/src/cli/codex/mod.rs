@@ -1,10 +1,10 @@
-//! `angelia codex`: our MCP servers, our tools and a working permission profile in the owner's own
-//! configuration of Codex, for those who also use it without us.
+//! `angelia codex`: adds our MCP servers, our tools and a working permission profile to the owner's
+//! own Codex configuration, for owners who also use Codex without Angelia.
 //!
-//! - `wish`: what shall be there, by our configuration.
+//! - `desired_config`: derives the entries that Codex's configuration should have from ours.
 //! - `change`: `enable` and `disable`.
-//! - `status`: what is there, and what would change.
-//! - `diff`: two texts, compared by lines.
+//! - `status`: reports the current entries and what would change.
+//! - `diff`: compares two texts line by line.
 
 mod change;
 mod diff;
@@ -31,19 +31,20 @@ use crate::{
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CodexCommand {
-    /// Which Codex is installed, who is logged in, and what of ours its configuration holds.
+    /// Show the installed Codex, its login, and which of our entries its configuration has.
     Status {
         /// Print the findings as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Add our MCP servers and tools to Codex's own configuration, marked, and nothing else.
+    /// Add our MCP servers and tools to Codex's own configuration, marked as ours, and nothing
+    /// else.
     #[command(visible_alias = "on")]
     Enable(EnableArgs),
-    /// Take away what `enable` has added: the file is as it was.
+    /// Remove what `enable` has added; the file is as it was before.
     #[command(visible_alias = "off")]
     Disable {
-        /// Show what would change, and change nothing.
+        /// Show what would change, without changing it.
         #[arg(long)]
         dry_run: bool,
     },
@@ -51,7 +52,7 @@ pub(crate) enum CodexCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct EnableArgs {
-    /// Show what would change, and change nothing.
+    /// Show what would change, without changing it.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Leave the default permissions as they are.
@@ -60,12 +61,12 @@ pub(crate) struct EnableArgs {
     /// Leave installed plugins as they are.
     #[arg(long)]
     pub(crate) no_plugins: bool,
-    /// Without our own tools (`angelia mcp`).
+    /// Do not add our own tools (`angelia mcp`).
     #[arg(long)]
     pub(crate) no_tools: bool,
 }
 
-/// `file`: the configuration that was named on the command line.
+/// Runs the command. `file` is the configuration file named on the command line.
 pub(crate) async fn run(
     app: &Arc<App>,
     file: Option<&Path>,
@@ -85,7 +86,7 @@ pub(crate) async fn run(
     }
 }
 
-/// The folder of Codex, and whether it must be there already.
+/// Codex's own folder. One named by `CODEX_HOME` must already exist.
 struct CodexHome {
     dir: PathBuf,
     is_named: bool,
@@ -102,7 +103,7 @@ fn codex_home(environment: &Environment) -> Result<CodexHome, CommandError> {
         return Ok(CodexHome { dir: named.into(), is_named: true });
     }
     let home = environment.home().ok_or_else(|| {
-        let message = "there is no folder of Codex: neither CODEX_HOME nor HOME is set";
+        let message = "cannot find Codex's folder: neither CODEX_HOME nor HOME is set";
         CommandError::new(Exit::Config, message).with_hint("set one of them")
     })?;
     Ok(CodexHome { dir: home.join(".codex"), is_named: false })
@@ -126,7 +127,8 @@ impl From<FileError> for CommandError {
     }
 }
 
-/// A running turn has read the configuration already, and must not find another one half-way.
+/// Fails while Codex works on a turn: that turn has already read the configuration, and must not
+/// see a different one half-way.
 async fn no_turn_is_running(local: &Local) -> Result<(), CommandError> {
     let newest = local.store.turns(None, Page::first(200)).await?;
     for turn in newest {

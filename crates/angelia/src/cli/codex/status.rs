@@ -1,4 +1,4 @@
-//! `angelia codex status`: what is installed, what is enabled, what would change.
+//! `angelia codex status`: reports the installed Codex, the enabled entries, and what would change.
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 
@@ -27,9 +27,9 @@ struct Findings {
     lane: Option<String>,
     problem: Option<String>,
     config: String,
-    /// Something of ours is in the configuration.
+    /// The configuration has at least one entry of ours.
     enabled: bool,
-    /// It is what `enable` would write.
+    /// The entries are what `enable` would write now.
     current: bool,
     parts: Vec<Found>,
 }
@@ -49,7 +49,8 @@ pub(super) async fn health(app: &Arc<App>, local: &Local) -> Health {
     }
 }
 
-/// Exit 0: Codex can be used, and its configuration is as `enable` would write it.
+/// Prints the report. Exits with 0 if Codex can be used and its configuration is as `enable` would
+/// write it.
 pub(super) async fn status(
     app: &Arc<App>,
     file: Option<&Path>,
@@ -96,13 +97,15 @@ pub(super) async fn status(
     Ok(if is_fine { Exit::Done } else { Exit::Failed })
 }
 
-/// What `enable` would write, with the flags with which it would change nothing, if there are such.
+/// Returns the plan of `enable` with the flags under which it would change nothing, and `true`; if
+/// there are no such flags, the plan without flags, and `false`.
 fn nearest(
     app: &App,
     file: Option<&Path>,
     home: &CodexHome,
     text: Option<&str>,
 ) -> Result<(Plan, bool), CommandError> {
+    // `status` does not know which flags `enable` was run with, so it tries all eight combinations.
     let mut first = None;
     for flags in 0..8_u8 {
         let args = EnableArgs {
@@ -170,7 +173,7 @@ fn report(findings: &Findings) -> String {
     };
     line(is_in, "login", &login);
     let state = match (findings.enabled, findings.current) {
-        (false, _) => "not enabled; `angelia codex enable` does it",
+        (false, _) => "not enabled; run `angelia codex enable`",
         (true, true) => "enabled, up to date",
         (true, false) => {
             "enabled, but not as it would be now; `angelia codex enable --dry-run` shows the difference"

@@ -1,4 +1,4 @@
-//! What shall be in Codex's configuration, by ours.
+//! Derives the entries that Codex's configuration should have from our configuration.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use angelia_executors::codex::settings::{OwnTools, Wish, plugins};
 use super::{CodexHome, EnableArgs};
 use crate::{assemble::App, cli::error::CommandError};
 
-/// A wish, and what could not be found out for it.
+/// The desired configuration, and the problems met while it was collected.
 pub(super) struct Wished {
     pub(super) wish: Wish,
     pub(super) problems: Vec<String>,
@@ -38,7 +38,8 @@ pub(super) fn wish(
     })
 }
 
-/// Codex gives its servers hardly any environment, so that what led us here must be said again.
+/// Returns the command line of `angelia mcp`. Codex passes hardly any environment to its servers,
+/// so our `--config` and `ANGELIA_HOME` must be repeated there.
 fn own_tools(app: &App, file: Option<&Path>) -> Result<OwnTools, CommandError> {
     let program = std::env::current_exe()
         .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;

@@ -1,4 +1,4 @@
-//! Messages, by the bus's own socket, whoever runs the bus.
+//! The bus tools. They use the bus's own socket, whichever process runs the bus.
 
 use std::{io, time::Duration};
 
@@ -16,16 +16,16 @@ use crate::{
     hosting,
 };
 
-/// For the bus to answer a question.
+/// How long the bus may take to reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Endpoints that are named; a model cannot read more.
+/// The most endpoints that a status lists; a model cannot read more.
 const NAMED: usize = 200;
 
-/// What we are called where nothing says otherwise.
+/// The sender's name if nothing else names one.
 const SENDER: &str = "angelia-mcp";
 
-/// Says which endpoint is the caller's own.
+/// The variable that names the caller's own endpoint.
 const ENDPOINT: &str = "HERMES_BUS_ENDPOINT";
 
 pub(super) async fn send(desk: &HomeDesk, message: BusSend) -> Result<String, Refused> {
@@ -43,7 +43,7 @@ pub(super) async fn send(desk: &HomeDesk, message: BusSend) -> Result<String, Re
     let from = sender(desk);
     let frame = wire::Message::new(&message.target, &from, Value::Object(body));
     let socket = open::socket(&desk.app)?;
-    // An agent does not start a daemon for its owner.
+    // An agent must not start a daemon for its owner, so the socket counts as named.
     let fate = wire::send(&desk.app.environment, &socket, true, &frame).await?;
     let target = &message.target;
     Ok(match fate {
@@ -56,7 +56,7 @@ pub(super) async fn send(desk: &HomeDesk, message: BusSend) -> Result<String, Re
     })
 }
 
-/// The name under which messages are sent.
+/// Returns the name under which messages are sent.
 fn sender(desk: &HomeDesk) -> String {
     let environment = &desk.app.environment;
     let paths = rules_paths(desk.app.home.dir().to_owned(), environment.hermes_home());
@@ -73,7 +73,7 @@ async fn ask(desk: &HomeDesk) -> Result<io::Result<Value>, Refused> {
     Ok(asked.await)
 }
 
-/// That there is no bus is an answer, not a failure.
+/// Reports the state of the bus. A bus that is not running is an answer, not an error.
 pub(super) async fn status(desk: &HomeDesk) -> Result<String, Refused> {
     let mut status = match ask(desk).await? {
         Ok(status) => status,

@@ -1,4 +1,5 @@
-//! A turn on another profile: may it be, and where does it run.
+//! Runs a turn on another profile: checks whether the caller may delegate to it, and starts it in
+//! the daemon or in this process.
 
 use angelia_core::{
     engine::NewSession,
@@ -39,7 +40,8 @@ pub(super) async fn run(
         }
     };
     let mut order = Order::check(desk, task, caller).await?;
-    // Who shares what is left of a sum goes one after the other.
+    // Callers with a cost limit share what is left of it, so their turns run one after the other:
+    // each takes all slots.
     let places = match &order.caller {
         Some(caller) if caller.cost_usd.is_some() => AT_ONCE,
         _ => 1,
@@ -49,6 +51,7 @@ pub(super) async fn run(
         () = stop.cancelled() => return Err(Refused::new("given up before it began")),
     };
     let _permit = waited.map_err(|_| Refused::new("angelia mcp is ending"))?;
+    // Turns that ran while this one waited have spent part of the limit, so it is read again.
     if let Some(caller) = &mut order.caller
         && caller.cost_usd.is_some()
     {
@@ -61,7 +64,7 @@ pub(super) async fn run(
     Ok(answer(session, id, &outcome, ended))
 }
 
-/// What was asked for, and is allowed.
+/// A task that the caller is allowed to delegate.
 struct Order {
     task: Task,
     caller: Option<Caller>,
@@ -99,7 +102,7 @@ impl Order {
         Ok(Self { task, caller, session })
     }
 
-    /// Begins the turn, in the daemon of this home or here.
+    /// Starts the turn, in the daemon of this home or in this process.
     async fn begin(self, desk: &HomeDesk) -> Result<(SessionId, TurnId, RunningTurn), Refused> {
         match Place::daemon(&desk.app).await {
             Some(daemon) => Ok(self.begin_in(daemon).await?),
@@ -125,7 +128,7 @@ impl Order {
         let caller = self.caller.as_ref();
         let turn = DelegatedTurn {
             input: &self.task.task,
-            // The owner sees what waits in the daemon, and decides there.
+            // The owner sees pending approvals in the daemon, and decides there.
             can_ask: caller.is_none_or(|caller| caller.can_ask),
             can_park: false,
             delegated_by: caller.map(|caller| caller.session.id.to_string()),
@@ -172,7 +175,7 @@ impl Order {
         Ok((session, turn, running))
     }
 
-    /// Where a profile works that does not say it.
+    /// Returns the directory for a profile that names none.
     fn cwd(&self) -> Option<std::path::PathBuf> {
         match &self.caller {
             Some(caller) => Some(caller.session.spec.cwd.clone()),
@@ -196,8 +199,9 @@ fn not_listed(wanted: &str, profile: &str, allowed: &[&str]) -> Refused {
     })
 }
 
-/// The configuration was checked when it was read; a session may have begun under another, in
-/// another folder.
+/// Checks that the target profile may do nothing that the calling session may not. The
+/// configuration was checked when it was loaded, but the session may have started under another
+/// configuration, in another folder.
 fn check_reach(desk: &HomeDesk, target: &str, caller: &Caller) -> Result<(), Refused> {
     let app = &desk.app;
     let call = Call {
@@ -225,7 +229,7 @@ fn wider(target: &str, more: &str) -> Refused {
     Refused::new(what).with_hint("do it yourself, or choose another profile")
 }
 
-/// An earlier session of the same profile; for an agent, one that it began itself.
+/// Returns an earlier session of the same profile; for an agent, only one that it started itself.
 async fn known(
     desk: &HomeDesk,
     id: &str,

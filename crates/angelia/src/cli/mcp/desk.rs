@@ -1,4 +1,4 @@
-//! What the tools ask of this home.
+//! Implements the MCP tools on this home.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,18 +20,18 @@ use crate::{
     delegation::Starter,
 };
 
-/// Turns that one client has handed on at once; further ones wait.
+/// How many turns one client may have delegated at once; further ones wait.
 pub(super) const AT_ONCE: u32 = 4;
 
-/// For turns that are being interrupted when the client has gone.
+/// How long interrupted turns get to end after the client has disconnected.
 const LAST_TURNS: Duration = Duration::from_secs(30);
 
 pub(super) struct HomeDesk {
     pub(super) app: Arc<App>,
     pub(super) starter: Starter,
-    /// Whose `delegate_to` holds for the owner's own clients.
+    /// The profile whose `delegate_to` applies to the owner's own clients.
     pub(super) profile: String,
-    /// For what needs the record, and for turns where no daemon runs.
+    /// Started on first use: for the record, and for turns when no daemon runs.
     local: OnceCell<Local>,
     pub(super) running: Semaphore,
 }
@@ -52,8 +52,9 @@ impl HomeDesk {
         Ok(self.local.get_or_try_init(start).await?)
     }
 
-    /// Waits for the turns that are being interrupted, and ends what was started here.
+    /// Waits for the turns that are being interrupted, then stops the local engine.
     pub(super) async fn close(&self) {
+        // Every delegated turn holds a slot, so all slots are free when all turns have ended.
         let all = timeout(LAST_TURNS, self.running.acquire_many(AT_ONCE)).await;
         if all.is_err() {
             tracing::warn!("some turns did not end in time");
@@ -68,7 +69,8 @@ impl HomeDesk {
 impl Desk for HomeDesk {
     fn permitted<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<(), Refused>> {
         Box::pin(async move {
-            // The owner's own clients ask the owner; who cannot be told is refused by the tool.
+            // The owner's own clients ask the owner themselves. A caller whose session is unknown
+            // is refused by the tool itself.
             let Ok(Some(id)) = self.starter.session(&self.app) else {
                 return Ok(());
             };

@@ -1,5 +1,5 @@
-//! A delegated turn, followed to its end: what is told meanwhile, when it is ended from here, and
-//! what its outcome means to whoever asked for it.
+//! Follows a delegated turn to its end: reports progress, interrupts the turn on a cancellation or
+//! a deadline, and turns its outcome into the tool's answer.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::run::RunningTurn;
 
-/// How often a client hears that the turn still runs.
+/// How often the client is told that the turn still runs.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// For an interrupted turn to end, and then for a killed one.
+/// How long an interrupted turn gets to end, and then a killed one.
 const GRACE: Duration = Duration::from_secs(20);
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
-/// Why a turn was ended from here.
+/// Why this process interrupted a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     GivenUp,
     OutOfTime,
 }
 
-/// Follows a turn to its end.
+/// Follows a turn to its end. The second value is set if this process interrupted it.
 pub(super) async fn follow(
     mut turn: RunningTurn,
     until: Option<Instant>,
@@ -79,7 +79,7 @@ fn end_of(events: &[TurnEvent]) -> Option<Outcome> {
     }
 }
 
-/// What people who wait want to know.
+/// Reports the events that people who wait want to know about.
 fn tell(event: &TurnEvent, progress: &Progress) {
     match &event.kind {
         EventKind::Started(started) => {

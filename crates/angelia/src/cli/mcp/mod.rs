@@ -1,9 +1,9 @@
-//! `angelia mcp`: our tools for one MCP client, over stdin and stdout.
+//! `angelia mcp`: serves our tools to one MCP client, over stdin and stdout.
 //!
-//! - `desk`: what the tools ask of this home.
-//! - `delegate`: a turn on another profile, in the daemon when there is one, else in this process;
-//!   `follow`: to its end.
-//! - `bus`: messages.
+//! - `backend`: implements the tools on this home.
+//! - `delegate`: runs a turn on another profile, in the daemon if there is one, else in this
+//!   process; `follow`: follows it to its end.
+//! - `bus`: sends messages and reports the state of the bus.
 
 mod bus;
 mod delegate;
@@ -23,8 +23,8 @@ use crate::{assemble::App, daemon::Signals};
 
 #[derive(Debug, Args)]
 pub(crate) struct McpArgs {
-    /// Whose `delegate_to` says what work can be handed on; `default` when none is named. For
-    /// an agent that Angelia drives it is always its own profile's.
+    /// The profile whose `delegate_to` lists where work may be delegated; `default` when none is
+    /// named. For an agent that Angelia drives it is always its own profile's.
     #[arg(short, long)]
     pub(crate) profile: Option<String>,
 }

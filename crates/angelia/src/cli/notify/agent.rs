@@ -1,5 +1,5 @@
-//! `notify-agent [--config FILE] [--from NAME] [--interrupt] (--to SESSION | SESSION) TEXT…`: text
-//! typed into a tmux session and submitted. Nothing is interrupted unless asked for.
+//! `notify-agent [--config FILE] [--from NAME] [--interrupt] (--to SESSION | SESSION) TEXT…`: types
+//! text into a tmux session and submits it. Interrupts the program there only with `--interrupt`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,9 +12,9 @@ use crate::{
     config::Environment,
 };
 
-/// For the program in the session to take in what was typed, before it is submitted.
+/// How long the program in the session gets to take in the text before it is submitted.
 const SETTLE: Duration = Duration::from_millis(300);
-/// For a program to recover from an interrupt.
+/// How long a program gets to recover from an interrupt.
 const RECOVER: Duration = Duration::from_millis(500);
 
 const USAGE: &str = "usage: notify-agent [--config FILE] [--from NAME] [--interrupt] \
@@ -29,7 +29,8 @@ pub(super) struct AgentArgs {
     pub(super) text: String,
 }
 
-/// Options come first; from the first word on everything is text, whatever it looks like.
+/// Parses the arguments. Options come first; everything from the first other word on is text, even
+/// if it looks like an option.
 pub(super) fn parse(words: &[String]) -> Result<AgentArgs, CommandError> {
     let mut args = AgentArgs::default();
     let mut to = None;
@@ -47,7 +48,7 @@ pub(super) fn parse(words: &[String]) -> Result<AgentArgs, CommandError> {
             "--from" => args.from = Some(value()?),
             "--to" => to = Some(value()?),
             "--interrupt" => args.interrupt = true,
-            // Never had an effect.
+            // Accepted for compatibility; it never had an effect.
             "--simple" => {}
             "--" => break rest.map(String::as_str).collect(),
             _ => {

@@ -1,10 +1,11 @@
-//! `angelia notify`, also as `notify-hermes`: one message to an endpoint, and what became of it.
-//! `notify-agent`: text typed into a tmux session.
+//! `angelia notify`, also as `notify-hermes`: sends one message to an endpoint and prints whether
+//! it was delivered. `notify-agent`: types text into a tmux session.
 //!
-//! - `words`: from arguments to a body. Pure.
-//! - `sender`: whose name it bears; [`tmux`]: who sits in which session.
-//! - `wire`: the message on the bus's socket, and the answer.
-//! - [`agent`]: `notify-agent`; `programs`: what senders start.
+//! - `body`: builds the message body from the arguments. Pure.
+//! - `sender`: determines the sender's name; [`tmux`]: finds our tmux session and types into
+//!   others.
+//! - `bus_client`: sends the message over the bus's socket and reads the replies.
+//! - [`notify_agent`]: `notify-agent`; `programs`: runs the programs that a sender starts.
 
 mod agent;
 mod programs;
@@ -30,7 +31,7 @@ use super::{
 };
 use crate::config::Environment;
 
-/// Names under which the program is only a sender.
+/// The program names under which this binary only sends.
 const HERMES: &str = "notify-hermes";
 const AGENT: &str = "notify-agent";
 
@@ -48,7 +49,7 @@ pub(crate) struct NotifyArgs {
     #[arg(long, value_name = "JSON", conflicts_with = "message")]
     body: Option<String>,
 
-    /// What kind of message it is: rules match on it.
+    /// The type of the message; rules match on it.
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
 
@@ -56,7 +57,7 @@ pub(crate) struct NotifyArgs {
     #[arg(long)]
     channel: Option<String>,
 
-    /// Who sends it: a key of `role_map`, or a name. Else the name of the tmux session.
+    /// The sender: a key of `role_map`, or a name; the name of the tmux session by default.
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
 
@@ -81,7 +82,7 @@ struct HermesCli {
     config: Option<PathBuf>,
 }
 
-/// Runs the sender that this program was called as, if it was called as one.
+/// Runs the send-only program that this binary was started as; `None` if its name is another one.
 pub(crate) fn by_name(name: Option<&str>, args: Vec<OsString>) -> Option<ExitCode> {
     let ran = match name? {
         HERMES => {
@@ -112,7 +113,7 @@ pub(crate) fn by_name(name: Option<&str>, args: Vec<OsString>) -> Option<ExitCod
     })
 }
 
-/// `angelia notify`.
+/// Runs `angelia notify`.
 pub(crate) fn main(args: NotifyArgs) -> Result<Exit, CommandError> {
     alone(|environment| async move { run(&environment, args).await })
 }
@@ -121,7 +122,8 @@ fn with_name(name: &str, args: Vec<OsString>) -> impl Iterator<Item = OsString> 
     std::iter::once(name.into()).chain(args)
 }
 
-/// Without configuration, home or log: a sender is quick, and works where nothing is set up.
+/// Runs a sender without configuration, home or log: it starts fast, and works where nothing is set
+/// up.
 fn alone<F>(work: impl FnOnce(Environment) -> F) -> Result<Exit, CommandError>
 where
     F: Future<Output = Result<Exit, CommandError>>,
@@ -133,7 +135,7 @@ where
     runtime.block_on(work(Environment::capture()))
 }
 
-/// Sends, waits for the bus to answer, and says what it answered.
+/// Sends the message, waits for the bus's reply, and prints it.
 async fn run(environment: &Environment, args: NotifyArgs) -> Result<Exit, CommandError> {
     let body = words::body(&args)?;
     let roles = sender::roles(environment, args.rules.as_deref())?;
@@ -145,7 +147,7 @@ async fn run(environment: &Environment, args: NotifyArgs) -> Result<Exit, Comman
         Fate::Delivered => "delivered",
         Fate::Queued => "queued",
         Fate::NeverSeen => "queued: never seen",
-        Fate::Unconfirmed => "sent (this bus does not tell what became of it)",
+        Fate::Unconfirmed => "sent (this bus does not report deliveries)",
     };
     print::line(&format!("OK: notified {}: {said}", args.to))
 }

@@ -1,4 +1,4 @@
-//! Whose name a message bears: what was said, else the tmux session, through `role_map`.
+//! Determines the sender's name: `--from`, else the tmux session, mapped through `role_map`.
 
 use std::{fs, path::Path};
 
@@ -14,7 +14,8 @@ use crate::{
     config::Environment,
 };
 
-/// `role_map` of the rules. A file that was named must be readable; the usual one need not be.
+/// Reads `role_map` from the rules. A file named by the caller must be readable; the default one
+/// need not be.
 pub(super) fn roles(
     environment: &Environment,
     named: Option<&Path>,

@@ -1,4 +1,4 @@
-//! What is sent for which words, and what `notify-agent` makes of its arguments.
+//! Tests of the message body and of the arguments of `notify-agent`.
 
 use clap::Parser as _;
 use serde_json::json;

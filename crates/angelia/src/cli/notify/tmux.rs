@@ -1,5 +1,5 @@
-//! tmux, as far as we need it: which session we sit in, and typing into another one. Text goes in
-//! as text: a leading dash is no option, and `Enter` is five letters.
+//! The parts of tmux we use: finding our own session, and typing into another one. Text is typed
+//! literally: a leading dash is not an option, and `Enter` is five letters.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The most that one call of tmux types; more comes in pieces.
+/// The most bytes that one call of tmux types; longer text is sent in chunks.
 const PIECE: usize = 8 * 1024;
 
 pub(super) struct Tmux {
@@ -27,7 +27,8 @@ impl Tmux {
         Ok(Self { commands })
     }
 
-    /// The line names its arguments as variables, so nothing in them means anything to the shell.
+    /// Runs a tmux command line. The line refers to its arguments as variables, so the shell
+    /// interprets nothing in them.
     async fn run(
         &self,
         line: &'static str,
@@ -46,7 +47,7 @@ impl Tmux {
         Ok(ran)
     }
 
-    /// Whether there is a session of exactly this name.
+    /// Returns whether there is a session with exactly this name.
     pub(super) async fn has_session(&self, session: &str) -> Result<bool, CommandError> {
         let line = r#"exec tmux has-session -t "=$SESSION""#;
         Ok(self.run(line, vec![("SESSION", session.into())]).await?.ok)
@@ -56,6 +57,7 @@ impl Tmux {
         let mut rest = text;
         while !rest.is_empty() {
             let mut end = rest.len().min(PIECE);
+            // A chunk must not end inside a character.
             while !rest.is_char_boundary(end) {
                 end -= 1;
             }
@@ -67,7 +69,7 @@ impl Tmux {
         Ok(())
     }
 
-    /// Presses a key, by its name.
+    /// Presses a key, named as tmux names it.
     pub(super) async fn press(&self, session: &str, key: &str) -> Result<(), CommandError> {
         let line = r#"exec tmux send-keys -t "=$SESSION:" "$PIECE""#;
         self.keys(line, session, key).await
@@ -82,14 +84,14 @@ impl Tmux {
         let env = vec![("SESSION", session.into()), ("PIECE", piece.into())];
         let ran = self.run(line, env).await?;
         if !ran.ok {
-            let what = format!("tmux did not take the text: {}", ran.stderr.trim());
+            let what = format!("tmux rejected the text: {}", ran.stderr.trim());
             return Err(CommandError::new(Exit::Failed, what));
         }
         Ok(())
     }
 }
 
-/// The session of the pane that we were started in.
+/// Returns the session of the tmux pane that this process was started in.
 pub(super) async fn own_session(environment: &Environment) -> Option<String> {
     environment.non_empty("TMUX")?;
     let pane = environment.non_empty("TMUX_PANE")?.to_str()?;

@@ -1,5 +1,5 @@
-//! One message on the bus's socket, and the answer: who never registers is told what became of a
-//! message when it asks for it.
+//! Sends one message over the bus's socket and reads the replies. A sender is never registered as
+//! an endpoint; `ack` makes the bus report to it anyway.
 
 use std::{
     io,
@@ -27,13 +27,14 @@ use crate::{
 
 const LONGEST_FRAME: usize = 10 << 20;
 
-/// For the bus to say that it has the message. Silence is what old ones answer.
+/// How long to wait for `accepted`. An old bus sends nothing.
 const ACCEPTED: Duration = Duration::from_secs(5);
 
-/// For a bus that has to be started first.
+/// How long a bus may take to start.
 const START: Duration = Duration::from_secs(20);
 
-/// For a receiver that listens to take it: it does so at once, or it is busy.
+/// How long to wait for `delivered` after `accepted`: a listening receiver takes the message at
+/// once, or it is busy.
 const DELIVERED: Duration = Duration::from_millis(30);
 
 #[derive(Debug, Serialize)]
@@ -45,7 +46,7 @@ pub(crate) struct Message<'a> {
     id: String,
     ts: f64,
     body: Value,
-    /// Asks for `accepted` and `delivered`, or `rejected`.
+    /// Asks the bus for `accepted` and `delivered`, or `rejected`.
     ack: bool,
 }
 
@@ -60,14 +61,14 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What became of a message.
+/// The delivery state of a message, as far as the bus reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Delivered,
     Queued,
-    /// It waits for a name that nobody has ever had.
+    /// Queued for an endpoint name that has never been registered.
     NeverSeen,
-    /// The bus says nothing when all is well, as old ones do.
+    /// The bus sends no replies on success, as old versions do.
     Unconfirmed,
 }
 
@@ -106,6 +107,7 @@ pub(crate) async fn send(
     let failed = |what: String| CommandError::new(Exit::Failed, what);
     let mut stream = match UnixStream::connect(socket).await {
         Ok(stream) => stream,
+        // A bus is started only at the default socket, never at one that the caller named.
         Err(error) if is_absent(&error) && !named => {
             start_bus(environment).await?;
             UnixStream::connect(socket).await.map_err(|error| unreachable_bus(socket, &error))?
@@ -119,11 +121,12 @@ pub(crate) async fn send(
     }
     let mut bytes = Vec::with_capacity(frame::HEAD + json.len());
     frame::put(&mut bytes, &json);
-    let cut = |error: io::Error| failed(format!("the bus hung up: {error}"));
+    let cut = |error: io::Error| failed(format!("the bus closed the connection: {error}"));
     stream.write_all(&bytes).await.map_err(cut)?;
 
     let mut accepted = None;
     loop {
+        // After `accepted` the message is safe, so only a short wait for `delivered` follows.
         let patience = if accepted.is_some() { DELIVERED } else { ACCEPTED };
         let answer = match timeout(patience, read(&mut stream)).await {
             Ok(answer) => answer.map_err(cut)?,
@@ -137,9 +140,9 @@ pub(crate) async fn send(
             "rejected" | "error" => {
                 let why = answer.detail.or(answer.reason).or(answer.code);
                 let why = why.unwrap_or_else(|| "it gave no reason".to_owned());
-                return Err(failed(format!("the bus did not take the message: {why}")));
+                return Err(failed(format!("the bus rejected the message: {why}")));
             }
-            // Something that a later version says.
+            // A reply kind of a later version of the bus.
             _ => {}
         }
     }
@@ -164,7 +167,7 @@ fn unreachable_bus(socket: &Path, error: &io::Error) -> CommandError {
     CommandError::new(Exit::Failed, what).with_hint("start it with `angelia bus start`")
 }
 
-/// As `angelia bus start` does, and with its answer.
+/// Starts the bus with `angelia bus start`, and fails with the error of that command.
 pub(crate) async fn start_bus(environment: &Environment) -> Result<(), CommandError> {
     let program = std::env::current_exe().map_err(CommandError::internal)?;
     let start = CommandLine {
@@ -183,5 +186,5 @@ pub(crate) async fn start_bus(environment: &Environment) -> Result<(), CommandEr
         Err(error) => error.to_string(),
     };
     let what = format!("the bus was not running and did not start: {}", why.trim());
-    Err(CommandError::new(Exit::Failed, what).with_hint("`angelia bus status` tells more"))
+    Err(CommandError::new(Exit::Failed, what).with_hint("`angelia bus status` shows more"))
 }

@@ -1,4 +1,4 @@
-//! From arguments to the body of a message.
+//! Builds the body of a message from the arguments.
 
 use serde_json::{Map, Value};
 

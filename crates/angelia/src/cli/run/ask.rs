@@ -1,4 +1,4 @@
-//! Puts an approval to the person at the terminal and reads the answer.
+//! Puts an approval to the person at the terminal and turns the typed lines into a decision.
 
 use angelia_core::model::{Answer, Approval, ApprovalKind, Decision, Verdict};
 
@@ -9,11 +9,11 @@ pub(crate) struct Asking {
     answers: Vec<Answer>,
 }
 
-/// What a typed line means.
+/// The result of a typed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
     Decided(Decision),
-    /// Another question follows, or the line was not understood.
+    /// Another question follows, or the line was not understood; prompt again.
     More,
 }
 
@@ -22,7 +22,7 @@ impl Asking {
         Self { approval, answers: Vec::new() }
     }
 
-    /// What to print before the cursor.
+    /// Returns the text to print before the cursor.
     pub(crate) fn prompt(&self) -> String {
         match &self.approval.kind {
             ApprovalKind::Tool => {

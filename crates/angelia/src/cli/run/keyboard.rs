@@ -1,5 +1,5 @@
-//! Answers typed by a person. They come from the terminal itself, not from stdin, which may have
-//! carried the prompt.
+//! Lines typed by a person. They are read from the terminal itself, because stdin may have carried
+//! the prompt.
 
 use std::{
     fs::File,
@@ -8,15 +8,15 @@ use std::{
 
 use tokio::sync::mpsc;
 
-/// Lines from the controlling terminal, read by a thread of their own: a read from a terminal
-/// cannot be taken back, so the thread stays until the process ends.
+/// Lines from the controlling terminal, read by a thread of its own. A blocking read from a
+/// terminal cannot be cancelled, so the thread lives until the process ends.
 #[derive(Debug)]
 pub(crate) struct Keyboard {
     lines: mpsc::Receiver<String>,
 }
 
 impl Keyboard {
-    /// `None`: there is no terminal, so nobody can be asked.
+    /// Opens the controlling terminal. `None`: there is none, so nobody can be asked.
     pub(crate) fn open() -> Option<Self> {
         let terminal = File::open("/dev/tty").ok()?;
         let (sender, lines) = mpsc::channel(1);
@@ -32,7 +32,7 @@ impl Keyboard {
         Some(Self { lines })
     }
 
-    /// The next line without its end; `None`: the terminal has gone. Cancel safe.
+    /// Returns the next line without its line break; `None`: the terminal is closed. Cancel safe.
     pub(crate) async fn line(&mut self) -> Option<String> {
         self.lines.recv().await
     }

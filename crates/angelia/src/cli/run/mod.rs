@@ -1,10 +1,10 @@
-//! `angelia run`: one turn, shown to a person as it happens or printed as events.
+//! `angelia run`: runs one turn, rendered for a person as it happens or printed as events.
 //!
-//! - [`place`]: where the turn runs, in this process or in the daemon.
-//! - [`show`] on a [`screen`]: the turn for people.
-//! - [`ask`] by the [`keyboard`]: approvals.
-//! - [`parked`]: who waits with a turn that waits for a quota.
-//! - [`signals`]: Ctrl-C, once and twice.
+//! - [`turn_host`]: runs the turn in this process or in the daemon.
+//! - [`renderer`] on a [`screen`]: renders the turn for a person.
+//! - [`approval_prompt`] with the [`keyboard`]: asks the person for decisions.
+//! - [`park_tracker`]: decides whether the command waits for a parked turn.
+//! - [`signals`]: the first and the second Ctrl-C.
 
 mod ask;
 mod keyboard;
@@ -53,7 +53,7 @@ pub(crate) async fn run(app: &Arc<App>, args: RunArgs) -> Result<Exit, CommandEr
 
 async fn turn(app: &Arc<App>, args: RunArgs) -> Result<Outcome, CommandError> {
     let text = prompt::read(args.prompt.as_deref())?;
-    // From here on the first Ctrl-C is ours to answer.
+    // From here on a signal stops the turn instead of ending this process.
     let wishes = Wishes::listen().map_err(CommandError::internal)?;
     let json = args.json;
     let asks = !json && io::stderr().is_terminal();
@@ -68,8 +68,8 @@ async fn turn(app: &Arc<App>, args: RunArgs) -> Result<Outcome, CommandError> {
     outcome
 }
 
-/// `angelia turns watch`: follows a turn that somebody else started. Whoever only watches leaves
-/// by Ctrl-C and stops nothing.
+/// `angelia turns watch`: follows a turn that another client started. Ctrl-C ends only the
+/// watching, never the turn.
 pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Exit, CommandError> {
     let place = Place::find(app).await?;
     let mut wishes = Wishes::listen().map_err(CommandError::internal)?;
@@ -101,7 +101,7 @@ async fn follow(
     }
 }
 
-/// The events as they are, one per line, and nothing else.
+/// Prints the events, one JSON object per line, and nothing else.
 async fn print_events(
     mut turn: RunningTurn,
     mut wishes: Option<Wishes>,
@@ -112,6 +112,7 @@ async fn print_events(
         let events = tokio::select! {
             events = turn.next() => events?,
             wish = signals::next(&mut wishes) => {
+                // The loop goes on after a stop: the turn still reports its own end.
                 turn.stop(wish == Wish::Kill).await;
                 continue;
             }
@@ -122,7 +123,8 @@ async fn print_events(
             buffer.push(b'\n');
         }
         if out.write_all(&buffer).and_then(|()| out.flush()).is_err() {
-            // Nobody reads any more; the turn is recorded, but nobody wants it to go on.
+            // The reader of stdout is gone. The turn is recorded, but there is no point in running
+            // on.
             turn.stop(false).await;
         }
         if let Some(outcome) = end_of(&events) {
@@ -150,6 +152,8 @@ async fn show_turn<Out: Write, Err: Write>(
             }
         };
         tokio::select! {
+            // Events come first: a decision by another client must withdraw its prompt before a
+            // typed line is taken as the answer to it.
             biased;
             events = turn.next() => {
                 let events = events?;
@@ -163,7 +167,7 @@ async fn show_turn<Out: Write, Err: Write>(
                 if !readable {
                     turn.stop(false).await;
                 }
-                // Whoever only watches is not asked.
+                // `turns watch` has no keyboard and must not ask.
                 if let (Some(first), Some(_)) = (asking.first(), &keyboard) {
                     readable &= show.screen.ask(&first.prompt()).is_ok();
                 }
@@ -177,7 +181,7 @@ async fn show_turn<Out: Write, Err: Write>(
                 turn.stop(wish == Wish::Kill).await;
             }
             line = typed => match line {
-                // The terminal has gone, and with it whoever could answer.
+                // The terminal is closed, so approvals can no longer be answered.
                 None => {
                     keyboard = None;
                     turn.stop(false).await;
@@ -197,6 +201,7 @@ async fn show_turn<Out: Write, Err: Write>(
                     }
                 }
             },
+            // The spinner would overwrite the line that the person types.
             _ = ticks.tick(), if asking.is_empty() => {
                 readable &= show.idle(began.elapsed().as_secs()).is_ok();
             }
@@ -204,7 +209,7 @@ async fn show_turn<Out: Write, Err: Write>(
     }
 }
 
-/// Keeps the list of open questions; one that somebody else has answered is no longer ours.
+/// Updates the open approval prompts; an approval that another client has decided is removed.
 fn note_questions(asking: &mut Vec<Asking>, event: &TurnEvent) {
     match &event.kind {
         EventKind::Approval(approval) => asking.push(Asking::new(approval.clone())),
@@ -229,7 +234,8 @@ fn exit_of(outcome: &Outcome) -> Exit {
     }
 }
 
-/// A turn that could not even be submitted is still one `turn.finished` for whoever reads events.
+/// Prints a failure before the submission as a `turn.finished` event, so that readers of the events
+/// always get one.
 fn report_as_event(error: &CommandError) -> Result<Exit, CommandError> {
     let event = prompt::unsubmitted(error);
     let mut line = Vec::new();

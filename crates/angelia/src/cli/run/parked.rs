@@ -1,5 +1,6 @@
-//! A turn that waits for a quota: whether this command waits with it, and what is said when it
-//! does not. The turn itself stays parked; whoever comes next goes on with it.
+//! Decides whether a command waits for a turn that is parked until a quota resets, and builds its
+//! last event if it does not. The turn itself stays parked, and the next process that opens the
+//! session resumes it.
 
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use jiff::Timestamp;
 
 use crate::clock::SystemClock;
 
-/// A reset that is as near as this is waited for, also where nobody looks.
+/// A reset that is at most this far away is waited for even without a person at the terminal.
 const NEAR: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Parking {
-    /// Somebody sits there and can leave when it takes too long.
+    /// A person is at the terminal and can leave when the wait takes too long.
     is_patient: bool,
     now: Now,
     session: SessionId,
@@ -28,10 +29,10 @@ pub(crate) struct Parking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Now {
     Running,
-    /// Until when, somebody has to look up.
+    /// Parked, but the time of the reset has not been looked up yet.
     Parked,
     Waiting(Timestamp),
-    /// This command no longer waits with it.
+    /// This command no longer waits for the turn.
     Left(Timestamp),
 }
 
@@ -53,7 +54,7 @@ impl Parking {
                 EventKind::Notice(notice) if &*notice.code == PARKED => self.now = Now::Parked,
                 EventKind::Usage(usage) => self.usage = usage.clone(),
                 EventKind::Native { .. } => {}
-                // Anything else is a sign of life.
+                // Any other event proves that the turn runs again.
                 _ => self.now = Now::Running,
             }
         }
@@ -63,7 +64,7 @@ impl Parking {
         self.now == Now::Parked
     }
 
-    /// When the turn goes on; `None`: it does already.
+    /// Sets when the turn resumes; `None`: it runs again.
     pub(crate) fn resumes_at(&mut self, at: Option<Timestamp>) {
         self.now = match at {
             None => Now::Running,
@@ -72,7 +73,8 @@ impl Parking {
         };
     }
 
-    /// Somebody wants to go; `false`: the turn is not parked, and must be stopped.
+    /// Stops waiting for a parked turn. Returns `false` if the turn is not parked and must be
+    /// stopped instead.
     pub(crate) fn leave(&mut self) -> bool {
         match self.now {
             Now::Waiting(at) => self.now = Now::Left(at),
@@ -82,7 +84,8 @@ impl Parking {
         true
     }
 
-    /// The last event for whoever reads on, once this command no longer waits.
+    /// Returns the `Finished` event that ends this command's output, once the command no longer
+    /// waits.
     pub(crate) fn end(&self, turn: TurnId) -> Option<TurnEvent> {
         let Now::Left(resumes_at) = self.now else {
             return None;
@@ -96,6 +99,8 @@ impl Parking {
         Some(TurnEvent {
             turn,
             session: self.session,
+            // The log has no such event: it only tells this command's readers why the output ends
+            // here.
             seq: self.last + 1,
             at: SystemClock.now(),
             kind: EventKind::Finished(outcome),

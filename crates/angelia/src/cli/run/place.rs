@@ -1,4 +1,5 @@
-//! Where a turn runs: in the daemon of this home when there is one that fits, else in this process.
+//! The process that runs a turn: the daemon of this home, if there is a compatible one, else this
+//! process.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -25,11 +26,11 @@ use crate::{
     client::{Daemon, Events, NewSessionRequest},
 };
 
-/// How long another process may keep a session that we want.
+/// How long to wait for a session that another process holds.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Names given with `run -s`.
+/// The scope of session names given with `run -s`.
 const SCOPE: &str = "run";
 
 pub(crate) enum Place {
@@ -37,7 +38,7 @@ pub(crate) enum Place {
     Daemon(Daemon),
 }
 
-/// What `run` was asked for.
+/// The arguments of `run`, with the prompt read.
 pub(crate) struct Request {
     pub(crate) args: RunArgs,
     pub(crate) text: String,
@@ -52,7 +53,8 @@ impl Place {
         }
     }
 
-    /// The daemon of this home, if it is of this version and configured alike.
+    /// Returns the daemon of this home, if it has the same version and configuration as this
+    /// command.
     pub(crate) async fn daemon(app: &Arc<App>) -> Option<Daemon> {
         let daemon = Daemon::connect(&app.home.socket()).await?;
         let hello = daemon.hello().await.ok()?;
@@ -103,7 +105,7 @@ impl Place {
         }
     }
 
-    /// Ends what was started for this command.
+    /// Shuts down what was started for this command.
     pub(crate) async fn leave(self) {
         if let Self::Here(local) = self {
             local.stop().await;
@@ -115,7 +117,7 @@ fn caller_cwd() -> Option<PathBuf> {
     std::env::current_dir().ok()
 }
 
-/// A folder named on the command line means what it means to a shell.
+/// Resolves a path from the command line against the current directory, as a shell would.
 fn absolute(path: &PathBuf) -> Result<PathBuf, CommandError> {
     std::path::absolute(path)
         .map_err(|error| CommandError::usage(format!("cannot work in {}: {error}", path.display())))
@@ -130,7 +132,7 @@ async fn submit_here(local: &Local, request: Request) -> Result<RunningTurn, Com
     let patience = Instant::now() + PATIENCE;
     let submitted = loop {
         match engine.submit(session, input.clone(), options.clone()).await {
-            // Another process works on it; most turns are short.
+            // Another process holds the session; most turns are short.
             Err(EngineError::Store(StoreError::Held(_))) if Instant::now() < patience => {
                 tokio::time::sleep(RETRY).await;
             }
@@ -175,7 +177,8 @@ async fn session_here(
     Ok(session.id)
 }
 
-/// A session keeps what it was begun with; wishing for something else must not be ignored.
+/// Fails if the options ask for another profile, model or directory than the session has. A session
+/// keeps what it was started with, so a different option must not be ignored.
 fn fits(args: &RunArgs, profile: &str, model: Option<&str>) -> Result<(), CommandError> {
     let differs = |wanted: &Option<String>, has: &str| wanted.as_deref().is_some_and(|w| w != has);
     let what = if differs(&args.profile, profile) {
@@ -206,7 +209,8 @@ async fn submit_to_daemon(daemon: &Daemon, request: Request) -> Result<RunningTu
     Ok(RunningTurn::new(turn, source, request.can_ask))
 }
 
-/// The session that `-s` names, by its id or by a name given before.
+/// Returns the session that `-s` names, by its id or by a name given earlier; `None`: a new one
+/// must be created.
 async fn known_to_daemon(
     daemon: &Daemon,
     session: Option<&str>,
@@ -231,7 +235,7 @@ fn new_session(request: &Request) -> Result<NewSessionRequest, CommandError> {
     })
 }
 
-/// A turn that this command follows.
+/// A turn that this command follows, in this process or in the daemon.
 pub(crate) struct RunningTurn {
     turn: TurnId,
     source: Source,
@@ -243,7 +247,7 @@ enum Source {
     Daemon { daemon: Daemon, events: Box<Events> },
 }
 
-/// Events in order, wherever they came from.
+/// Events in order: shared with the log of the local engine, or owned.
 pub(crate) enum Batch {
     Here(EventBatch),
     Daemon(Vec<TurnEvent>),
@@ -265,19 +269,22 @@ impl RunningTurn {
         Self { turn, source, parking: Parking::new(is_patient) }
     }
 
-    /// A turn of this process that somebody else submitted.
+    /// Follows a turn that was submitted to the engine of this process.
     pub(crate) fn here(engine: Engine, turn: TurnId, watch: Watch) -> Self {
         Self::new(turn, Source::Here { engine, watch }, false)
     }
 
-    /// A turn of the daemon that somebody else submitted.
+    /// Follows a turn that was submitted to the daemon.
     pub(crate) fn in_daemon(daemon: Daemon, turn: TurnId, events: Events) -> Self {
         let events = Box::new(events);
         Self::new(turn, Source::Daemon { daemon, events }, false)
     }
 
-    /// The next events; never nothing, because a turn ends with one. Cancel safe.
+    /// Returns the next events; never empty, because a turn ends with a `Finished` event. Cancel
+    /// safe.
     pub(crate) async fn next(&mut self) -> Result<Batch, CommandError> {
+        // The `parked` notice has the time of the reset only in its text, so the turn's record is
+        // read.
         if self.parking.must_look_up() {
             let resumes_at = self.resumes_at().await?;
             self.parking.resumes_at(resumes_at);
@@ -293,14 +300,15 @@ impl RunningTurn {
             self.parking.note(&batch);
             return Ok(batch);
         }
-        // Whoever waited with it has gone.
+        // The event stream ended before the turn did: the process that held the parked turn is
+        // gone.
         self.parking.leave();
         let end = self.parking.end(self.turn);
         end.map(|end| Batch::Daemon(vec![end]))
             .ok_or_else(|| CommandError::internal("the turn's events ended without its end"))
     }
 
-    /// When a parked turn goes on.
+    /// Returns when a parked turn resumes; `None`: it is no longer parked.
     async fn resumes_at(&self) -> Result<Option<Timestamp>, CommandError> {
         Ok(match &self.source {
             Source::Here { engine, .. } => match engine.turn(self.turn).await?.state {
@@ -311,8 +319,8 @@ impl RunningTurn {
         })
     }
 
-    /// Asks the turn to stop, and leaves one that is parked. That it is over already is no
-    /// failure.
+    /// Asks a running turn to stop, and detaches from a parked one. It is not an error if the turn
+    /// has already finished.
     pub(crate) async fn stop(&mut self, kill: bool) {
         if self.parking.leave() {
             return;
@@ -330,7 +338,7 @@ impl RunningTurn {
         }
     }
 
-    /// Passes a decision on. That somebody else was faster is no failure.
+    /// Sends a decision. It is not an error if another client decided first.
     pub(crate) async fn decide(&self, approval: ApprovalId, decision: Decision) {
         let decided = match &self.source {
             Source::Here { engine, .. } => {

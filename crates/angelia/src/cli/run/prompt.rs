@@ -1,4 +1,4 @@
-//! Where the prompt comes from, and what is said when a turn never came to be.
+//! Reads the prompt, and builds the event for a turn that could not be submitted.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -12,10 +12,10 @@ use crate::{
     clock::SystemClock,
 };
 
-/// As much as every other way in takes.
+/// The same limit as every other frontend has.
 const MAX_PROMPT: u64 = 64 * 1024 * 1024;
 
-/// The prompt as typed, or all of standard input.
+/// Returns the prompt from the command line, or all of standard input.
 pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
     let text = match argument {
         Some(text) if text != "-" => text.to_owned(),
@@ -23,7 +23,7 @@ pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
             let stdin = io::stdin();
             if given.is_none() && stdin.is_terminal() {
                 return Err(CommandError::usage("there is no prompt")
-                    .with_hint("write it behind the command, or pipe it in: angelia run \"…\""));
+                    .with_hint("write it after the command, or pipe it in: angelia run \"…\""));
             }
             from_reader(stdin.lock())?
         }
@@ -50,7 +50,7 @@ fn from_reader(reader: impl Read) -> Result<String, CommandError> {
     })
 }
 
-/// The one event of a turn that was never submitted.
+/// Returns the only event of a turn that was never submitted.
 pub(crate) fn unsubmitted(error: &CommandError) -> TurnEvent {
     let kind = match error.exit {
         Exit::NotLoggedIn => FailureKind::Auth,

@@ -1,9 +1,9 @@
-//! What the terminal shows: the answer on stdout, and everything about it on stderr. Knows lines,
-//! colours and the spinner; knows nothing of turns.
+//! The terminal: the answer goes to stdout, everything about the turn to stderr. This file knows
+//! lines, colours and the spinner, but nothing of turns.
 
 use std::io::{self, IsTerminal, Write};
 
-/// How a line about the turn looks.
+/// The style of a line about the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Faint,
@@ -15,9 +15,9 @@ pub(crate) enum Tone {
 pub(crate) struct Screen<Out: Write, Err: Write> {
     out: Out,
     err: Err,
-    /// Text is shown as it is written; off for pipes, which get whole blocks.
+    /// Text is written as it arrives; off for pipes, which get whole blocks.
     pub(crate) streams: bool,
-    /// Spinner and progress make sense: a person is looking.
+    /// stderr is a terminal, so the spinner and progress lines are shown.
     pub(crate) live: bool,
     colour: bool,
     /// The cursor is not at the start of a line.
@@ -40,7 +40,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         Self { out, err, streams, live, colour, mid_line: false, spinner: None }
     }
 
-    /// Writes a piece of the answer.
+    /// Writes part of the answer.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -74,14 +74,14 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         self.err.flush()
     }
 
-    /// Writes a question and leaves the cursor behind it.
+    /// Writes a question and leaves the cursor after it.
     pub(crate) fn ask(&mut self, question: &str) -> io::Result<()> {
         self.hide_spinner()?;
         write!(self.err, "{question} ")?;
         self.err.flush()
     }
 
-    /// Turns the spinner one step, where a person is looking and no text line is open.
+    /// Advances the spinner by one frame, if a person is looking and no line of the answer is open.
     pub(crate) fn spin(&mut self, label: &str) -> io::Result<()> {
         if !self.live || (self.mid_line && self.streams) {
             return Ok(());
@@ -119,7 +119,8 @@ impl Tone {
     }
 }
 
-/// A tool's title comes from a model: it must not move the cursor or recolour the terminal.
+/// Replaces control characters: a tool's title comes from a model and must not move the cursor or
+/// recolour the terminal.
 fn printable(line: &str) -> String {
     line.chars().map(|c| if c.is_control() && c != '\t' { '·' } else { c }).collect()
 }

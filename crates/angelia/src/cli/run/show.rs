@@ -1,4 +1,4 @@
-//! Shows a turn to a person as it happens: the answer, what the agent does, and what it cost.
+//! Renders a turn for a person as it happens: the answer, the agent's tool calls, and the cost.
 
 use std::{
     collections::HashMap,
@@ -15,9 +15,9 @@ use super::screen::{Screen, Tone};
 
 pub(crate) struct Show<Out: Write, Err: Write> {
     pub(crate) screen: Screen<Out, Err>,
-    /// What has been printed of each open block of the answer.
+    /// The text printed so far of each open block of the answer.
     printed: HashMap<BlockId, String>,
-    /// Some block of the answer has been printed whole.
+    /// At least one block of the answer has been printed completely.
     said_something: bool,
     tools: HashMap<ToolId, String>,
     label: String,
@@ -53,7 +53,7 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
                 self.block(*block, text)
             }
             EventKind::ToolCall(call) => {
-                // Most titles begin with the tool's name; a command speaks for itself.
+                // Most titles already begin with the tool's name; a command line does not.
                 let title = match call.class {
                     ToolClass::Execute if !call.title.starts_with(&*call.name) => {
                         format!("{} {}", call.name, call.title)
@@ -94,7 +94,7 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
                 let line = format!("→ {} (by {})", resolution.verdict.as_str(), resolution.by);
                 self.progress(Tone::Faint, &line)
             }
-            // Reasoning is for those who ask for the events.
+            // Reasoning, usage and native events are only in the output of `--json`.
             EventKind::Delta { .. }
             | EventKind::Block { .. }
             | EventKind::Usage(_)
@@ -103,7 +103,7 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
         }
     }
 
-    /// Called several times a second while nothing comes.
+    /// Advances the spinner; called several times a second while no event arrives.
     pub(crate) fn idle(&mut self, seconds: u64) -> io::Result<()> {
         let label = format!("{} … {seconds} s", self.label);
         self.screen.spin(&label)
@@ -120,8 +120,8 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
         self.screen.text(text)
     }
 
-    /// The whole block has the last word: what deltas left out is added, what they got wrong is
-    /// said again.
+    /// Completes a block. Its final text wins over the deltas: missing text is added, and text that
+    /// differs is printed again.
     fn block(&mut self, block: BlockId, text: &str) -> io::Result<()> {
         let printed = self.printed.remove(&block).unwrap_or_default();
         if let Some(rest) = text.strip_prefix(printed.as_str()).filter(|_| !text.is_empty()) {
@@ -141,7 +141,7 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
         Ok(())
     }
 
-    /// Blocks of the answer are paragraphs.
+    /// Separates the blocks of the answer by an empty line, like paragraphs.
     fn separate(&mut self) -> io::Result<()> {
         self.screen.end_line()?;
         if self.said_something { self.screen.text("\n") } else { Ok(()) }
@@ -166,7 +166,7 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
     }
 
     fn finished(&mut self, outcome: &Outcome) -> io::Result<()> {
-        // An answer that came without blocks is printed from the end itself.
+        // An agent that sends no blocks has its whole answer in the outcome.
         if !self.said_something && self.printed.is_empty() && !outcome.text.is_empty() {
             self.screen.text(&outcome.text)?;
         }
@@ -191,7 +191,7 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
             }
             Status::Parked { resumes_at } => {
                 self.screen.line(Tone::Warning, &format!("parked until {resumes_at}"))?;
-                let hint = "  hint: `angelia serve` goes on with it by itself, and so does the \
+                let hint = "  hint: `angelia serve` resumes it automatically, and so does the \
                             next turn in this session";
                 self.screen.line(Tone::Faint, hint)?;
             }
@@ -203,13 +203,13 @@ impl<Out: Write, Err: Write> Show<Out, Err> {
         Ok(())
     }
 
-    /// A line that only matters to somebody who is looking.
+    /// Prints a line that only matters while a person watches.
     fn progress(&mut self, tone: Tone, text: &str) -> io::Result<()> {
         if self.screen.live { self.screen.line(tone, text) } else { Ok(()) }
     }
 }
 
-/// Tokens and cost, as far as they are known.
+/// Formats the tokens and the cost, as far as they are known.
 fn footer(usage: &Usage) -> String {
     let mut text = format!(
         "{} in, {} out, cache {} read, {} written",

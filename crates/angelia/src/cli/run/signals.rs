@@ -1,13 +1,13 @@
-//! Ctrl-C, once and twice; and being told to go.
+//! Signals that stop a turn: Ctrl-C, SIGTERM and SIGHUP. The second one kills.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a person at the keyboard, or the system, wants.
+/// How a signal asks the turn to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Stop the turn by protocol.
+    /// Interrupt the turn through the agent's protocol.
     Interrupt,
-    /// Stop it now, by ending its process.
+    /// Kill the agent's process now.
     Kill,
 }
 
@@ -29,7 +29,7 @@ impl Wishes {
         })
     }
 
-    /// The next wish; the second one is never patient. Cancel safe.
+    /// Waits for the next signal: the first is an interrupt, every further one a kill. Cancel safe.
     pub(crate) async fn next(&mut self) -> Wish {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -41,7 +41,7 @@ impl Wishes {
     }
 }
 
-/// The next wish, where somebody listens for them.
+/// Waits for the next signal; waits forever if there is no listener.
 pub(crate) async fn next(wishes: &mut Option<Wishes>) -> Wish {
     match wishes {
         Some(wishes) => wishes.next().await,

@@ -1,4 +1,4 @@
-//! `command`, which ACP agents need and nobody else has.
+//! Tests of `command`, which ACP agents need and no other agent has.
 
 use super::{Place, complaint};
 

@@ -1,5 +1,5 @@
-//! `docs/configuration.md` and `schemas/config.schema.json` are what the types say, and
-//! `docs/turn-states.md` what the engine says; with `UPDATE_DOCS=1` they are written.
+//! Checks that `docs/configuration.md` and `schemas/config.schema.json` match the types, and
+//! `docs/turn-states.md` the engine; writes them with `UPDATE_DOCS=1`.
 
 mod turn_states;
 
@@ -55,7 +55,7 @@ const HEAD: &str = "\
 Angelia reads `config.yaml` in its home folder (`$ANGELIA_HOME`, else `~/.angelia`), or the file
 named by `--config`. An empty file is valid, and so is none. `angelia config init` writes one with
 every key and its default; `angelia config check` says what is wrong with it; `angelia config show
---origin` prints what is in force and where each value was said: a default, a line of the file, a
+--origin` prints what is in force and where each value was set: a default, a line of the file, a
 variable or a flag. A later one of these four wins over an earlier one.
 
 Unknown keys are errors that name the line and the nearest known key. Durations are seconds, or

@@ -1,4 +1,4 @@
-//! The defaults are the contract's.
+//! Tests that the defaults are those of the contract.
 
 use angelia_core::model::{Budgets, Clocks};
 
@@ -87,7 +87,7 @@ fn the_contracts_own_spelling_says_the_same() {
     assert_eq!(Place::with_file(&text).config().show(), CONTRACT);
 }
 
-/// So that the table of states, which the engine prints with its own defaults, is true.
+/// Keeps the table of states true, which the engine prints with its own defaults.
 #[test]
 fn the_engines_defaults_are_the_same() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What is said about a configuration that is not valid: where, what, and what to do.
+//! Tests of the messages about an invalid configuration: where, what, and what to do.
 
 use super::{Config, Place, complaint};
 

@@ -1,4 +1,4 @@
-//! Checklist A: the block and the variables that people bring from Hermes.
+//! Tests of checklist A: the block and the variables of Hermes.
 
 use angelia_core::model::{SystemPrompt, ToolSet};
 

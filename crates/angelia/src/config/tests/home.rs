@@ -1,4 +1,4 @@
-//! Angelia's own folder.
+//! Tests of Angelia's own folder.
 
 use std::{
     fs,
@@ -69,7 +69,7 @@ fn what_is_no_folder_is_refused() {
     assert!(said.contains("set ANGELIA_HOME to a folder that"), "{said}");
 }
 
-/// A daemon's socket must fit into its address; everything else works there.
+/// Only a daemon's socket is limited by the length of the path.
 #[test]
 fn a_path_too_long_is_refused_only_to_a_daemon() {
     let place = Place::new();
@@ -90,7 +90,7 @@ fn the_token_is_made_once_and_is_the_owners() {
     assert_eq!(mode(&home.token_file()), 0o600);
     assert_eq!(home.token().unwrap(), token);
     assert_eq!(format!("{token:?}"), "Token(hidden)");
-    // Nothing of its making is left, and opening it up does not last.
+    // No draft is left behind, and wider permissions are narrowed again.
     assert_eq!(fs::read_dir(home.dir()).unwrap().count(), 4);
     fs::set_permissions(home.token_file(), fs::Permissions::from_mode(0o644)).unwrap();
     home.token().unwrap();

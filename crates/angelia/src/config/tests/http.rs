@@ -1,4 +1,5 @@
-//! The model APIs' settings, plain executors as targets, and checklist C24: Plano's variables.
+//! Tests of the model APIs' settings, of executors as targets, and of checklist C24: Plano's
+//! variables.
 
 use std::{sync::Arc, time::Duration};
 

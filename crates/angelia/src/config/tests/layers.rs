@@ -1,4 +1,4 @@
-//! Which layer wins, and that the origin of every value is known.
+//! Tests of which layer wins, and of the origin of every value.
 
 use super::{Config, Place};
 
@@ -86,7 +86,8 @@ profiles:
         let specs = config.resolve(Some("own"), call).unwrap();
         assert_eq!(specs[0].env["A"].as_ref(), "inherited");
         assert_eq!(specs[0].env["B"].as_ref(), "own");
-        // The default profile is `auto`: what it inherits depends on what it becomes.
+        // The default profile is `auto`: which defaults it inherits depends on the executor it
+        // gets.
         let specs = config.resolve(None, call).unwrap();
         assert_eq!(specs[0].model.as_deref(), Some("sonnet"));
         assert_eq!(specs[1].model, None);

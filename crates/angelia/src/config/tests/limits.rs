@@ -1,5 +1,5 @@
-//! Clocks and budgets: from the file and the variables to the specification. Checklist A11–A15 as
-//! far as the configuration goes.
+//! Tests of clocks and budgets, from the file and the variables to the specification. Checklist
+//! A11–A15 as far as the configuration goes.
 
 use std::time::Duration;
 
@@ -231,7 +231,7 @@ fn spec_of(config: &Config, place: &Place) -> SessionSpec {
     specs.unwrap().remove(0)
 }
 
-/// What is inherited was said by somebody; Hermes's defaults were not.
+/// Inherited defaults were set by the owner; Hermes's defaults were not.
 #[test]
 fn what_is_said_for_the_executor_wins_over_hermess_defaults() {
     let text = "\

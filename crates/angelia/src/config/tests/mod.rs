@@ -1,4 +1,4 @@
-//! Tests of the configuration as a whole: text in, configuration, message or specification out.
+//! Tests of the configuration as a whole: text in; configuration, error or specification out.
 
 mod commands;
 mod config_docs;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::{Call, Config, ConfigErrors, Environment, Home};
 
-/// A home of its own, and an environment that holds nothing else.
+/// A temporary home, and an environment that has nothing else.
 struct Place {
     folder: TempDir,
     vars: Vec<(String, String)>,
@@ -71,7 +71,7 @@ impl Place {
         self.load().unwrap()
     }
 
-    /// What is said about a file that is not valid.
+    /// Returns the error message for an invalid file.
     fn complaint(&self) -> String {
         self.load().unwrap_err().to_string()
     }

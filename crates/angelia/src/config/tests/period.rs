@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Tests of durations as people write them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! From a profile and a call to the launch specification.
+//! Tests of resolving a profile and a call into a session specification.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use angelia_core::model::{Billing, Mode, PermissionLevel, SessionSpec, SystemPro
 
 use super::{Call, Place};
 
-/// What is special about a call.
+/// The parts of a call that a test changes.
 #[derive(Clone, Copy)]
 struct Special<'a> {
     named_cwd: Option<&'a Path>,

@@ -1,4 +1,4 @@
-//! What `config show` prints.
+//! Tests of the output of `config show`.
 
 use super::Place;
 

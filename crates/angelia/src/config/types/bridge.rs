@@ -1,5 +1,5 @@
-//! The block that people bring from Hermes: a profile's keys and a few of its own, with the
-//! defaults Hermes gives them.
+//! The block of people who come from Hermes: the keys of a profile and a few of its own, with
+//! Hermes's defaults.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::config::{
 };
 
 settings! {
-    /// What Hermes's block has besides the keys of a profile.
+    /// The keys of Hermes's block besides those of a profile.
     Hermes {
         /// Use this profile where none is named.
         enabled: bool = false,
@@ -74,7 +74,7 @@ impl Setting for Bridge {
     }
 }
 
-/// One block, as it was written: first its own keys, then the profile's.
+/// Serializes one block, as it is written in the file: first its own keys, then the profile's.
 impl Serialize for Bridge {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let hermes = serde_json::to_value(&self.hermes).map_err(S::Error::custom)?;

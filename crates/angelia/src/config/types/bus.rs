@@ -11,10 +11,10 @@ settings! {
         hermes_socket: bool = true,
         /// How long a message waits for its receiver; then it is a dead letter for as long again.
         message_ttl: Period = Period::days(7),
-        /// How many messages wait for one endpoint; more are refused, and their senders told so.
+        /// How many messages may wait for one endpoint; further ones are refused, and their senders
+        /// are told.
         max_queued: Count<1, 1_000_000> = Count(10_000),
-        /// How long a message that comes again, with the same id, sender and receiver, is known to
-        /// be the same one.
+        /// How long a message with the same id, sender and receiver is recognized as a duplicate.
         dedupe_window: Period = Period::minutes(2),
     }
 }

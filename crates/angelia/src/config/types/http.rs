@@ -1,4 +1,4 @@
-//! The model APIs: what can be had over `/v1`, and by whom.
+//! The settings of the model APIs under `/v1`, and the keys that give access to them.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, sync::Arc};
 
@@ -17,20 +17,21 @@ settings! {
     Http {
         /// Whether keys that allow it may reach agents that act on this machine over `/v1`.
         agent_mode: bool = false,
-        /// Keys for others than you, made by `angelia keys add`; their hashes only.
+        /// Keys that let others use the model APIs, created by `angelia keys add`; only their
+        /// hashes are stored.
         keys: Vec<ApiKey> = Vec::new(),
         /// Names besides localhost under which this machine may be addressed: `name`, or
         /// `name:port`.
         allowed_hosts: Vec<String> = Vec::new(),
-        /// Pages that may call from a browser, as they write themselves in `Origin`.
+        /// Web origins whose pages may call from a browser, as they stand in the `Origin` header.
         allowed_origins: Vec<String> = Vec::new(),
         /// Further model ids and the ids they mean.
         model_aliases: BTreeMap<ModelId, String> = BTreeMap::new(),
         /// The profile for titles, tags and other side turns of chat programs.
         utility_profile: Option<String> = None,
-        /// How long a turn goes on after whoever streamed it has left.
+        /// How long a turn goes on after its streaming client has disconnected.
         disconnect_grace: Period = Period::seconds(10),
-        /// How long the key of a request is remembered.
+        /// How long a request's idempotency key is remembered.
         idempotency_window: Period = Period::hours(24),
     }
 }
@@ -38,20 +39,20 @@ settings! {
 settings! {
     /// A key and what it allows.
     KeyFields {
-        /// For lists and records.
+        /// The key's name, for lists and records.
         name: String = String::new(),
         /// The SHA-256 of the key, in hexadecimal.
         sha256: KeyHash = KeyHash([0; 32]),
-        /// Which profiles, and which words before the `/` of model ids.
+        /// The profiles it may use, and the words before the `/` of model ids.
         profiles: KeyProfiles = KeyProfiles::All,
         /// Whether it reaches agents that act on this machine, where `http.agent_mode` allows it.
         agent_mode: bool = false,
-        /// What its turns may cost in 24 hours.
+        /// The most its turns may cost in 24 hours.
         max_cost_usd_per_day: Option<Dollars> = None,
     }
 }
 
-/// A key that somebody was given; it has a name and a hash.
+/// A key in the list; `name` and `sha256` are required.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
@@ -189,7 +190,7 @@ impl Setting for KeyProfiles {
     }
 }
 
-/// An id that callers use.
+/// A model id as callers write it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
@@ -206,7 +207,7 @@ impl Name for ModelId {
     }
 }
 
-/// Is it a name that a key can have?
+/// Returns whether a key can have this name.
 pub(crate) fn is_key_name(text: &str) -> bool {
     ProfileName::parse(text).is_some()
 }

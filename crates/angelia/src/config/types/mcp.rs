@@ -1,5 +1,5 @@
-//! MCP servers, in the shape Claude Code's users know: carried as JSON, looked at only as far as
-//! needed to refuse what could not start.
+//! MCP servers, in the shape Claude Code uses: kept as JSON, and checked only far enough to refuse
+//! a definition that could not start.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -38,7 +38,7 @@ impl McpServer {
         to_raw_value(&self.0).ok().map(RawJson::from)
     }
 
-    /// The definition without the values that are likely to be secrets.
+    /// Returns the definition with the values masked that are likely to be secrets.
     fn masked(&self) -> Json {
         let mut shown = self.0.clone();
         for key in ["env", "headers"] {

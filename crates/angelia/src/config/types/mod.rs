@@ -1,5 +1,5 @@
-//! The configuration's types, one block per file. A key stands in exactly one place: its line in
-//! a [`settings!`](super::setting::settings) block.
+//! The types of the configuration, one block per file. Each key is defined once: as a line in a
+//! [`settings!`](super::setting::settings) block.
 
 mod bridge;
 mod bus;
@@ -32,7 +32,7 @@ use super::setting::settings;
 settings! {
     /// Angelia's configuration, `config.yaml`.
     ConfigFile {
-        /// Where `angelia serve` listens; port 0 is any free one.
+        /// The address that `angelia serve` listens on; port 0 takes any free port.
         listen: Address = Address(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 4376)),
         /// Any number of profiles, by name; `default` is used when none is named.
         profiles: BTreeMap<ProfileName, Profile> = BTreeMap::new(),
@@ -40,13 +40,13 @@ settings! {
         executors: Executors = Executors::default(),
         /// How sessions are kept.
         sessions: Sessions = Sessions::default(),
-        /// The model APIs under `/v1`: who may have what.
+        /// The model APIs under `/v1`, and who may use them.
         http: Http = Http::default(),
         /// The message bus: what it keeps, and for how long.
         bus: BusSettings = BusSettings::default(),
         /// MCP servers given to every agent, by name, in the shape Claude Code uses.
         mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
-        /// For people who come from Hermes: its block, which becomes the profile of this name.
+        /// Hermes's block, for people who come from Hermes; it becomes the profile of this name.
         claude_code_bridge: Option<Bridge> = None,
     }
 }

@@ -1,5 +1,5 @@
-//! Durations as people write them: `90`, `90s`, `10m`, `2h`, `7d`; and those that end something,
-//! which cannot be nothing.
+//! Durations as people write them: `90`, `90s`, `10m`, `2h`, `7d`; and limits, which cannot be
+//! zero.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -16,10 +16,11 @@ pub(crate) struct Period {
     seconds: u64,
 }
 
-/// Largest first, so that a period is written with the coarsest unit that fits.
+/// Largest first, so that a period is printed with the coarsest unit that fits.
 const UNITS: &[(char, u64)] = &[('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
-/// A hundred years: more is a slip of the keyboard, and timers add to it without overflow.
+/// A hundred years: a longer period is a typing error, and timers can add this much without
+/// overflow.
 const LONGEST: u64 = 36_500 * 86_400;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,8 +127,8 @@ impl JsonSchema for Period {
     }
 }
 
-/// A period that ends something when it is over: a clock's, or a budget's. One of 0 would end
-/// every turn before it has begun, and whoever writes it means something else.
+/// A period that ends something when it is over: a clock or a budget. A limit of 0 would end every
+/// turn before it has begun, and is never what its author means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Limit(pub(crate) Period);
 

@@ -1,4 +1,4 @@
-//! A profile: everything that decides how an agent is started and what it may do.
+//! A profile: all settings that decide how an agent is started and what it may do.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -22,19 +22,21 @@ settings! {
         /// The kind of agent. `auto` takes the first that is installed and logged in, and the
         /// built-in demo `parrot` where there is none.
         executor: ExecutorName = ExecutorName::Auto,
-        /// The model by the agent's own name for it. `null` is the agent's default, found out
-        /// once per session and then fixed.
+        /// The model, as the agent's own CLI calls it. `null`: the agent's default, resolved once
+        /// per
+        /// session and then fixed.
         model: Option<String> = None,
         /// `agent`: the agent's own tools act on this machine. `model`: they are off, and nothing
         /// here can be read or changed.
         mode: Mode = Mode::Agent,
         /// The agent's program. `null`: found on `PATH`.
         binary: Option<Program> = None,
-        /// The command line of an ACP agent, such as `[gemini, --acp]`: for `executor: acp`, which
-        /// needs it, and for no other.
+        /// The command line of an ACP agent, such as `[gemini, --acp]`. Required by `executor:
+        /// acp`,
+        /// and refused by every other executor.
         command: Option<CommandLine> = None,
-        /// Where the agent works. `null`: where the caller is (`angelia run`); everybody else
-        /// needs a profile that names one.
+        /// The directory the agent works in. `null`: the caller's directory (`angelia run`); every
+        /// other frontend needs a profile that names one.
         cwd: Option<FixedPath> = None,
         /// Whether hooks, MCP servers and instructions of the project in `cwd` are honoured.
         /// `auto`: only for `angelia run` at a terminal.
@@ -45,9 +47,9 @@ settings! {
         /// `ask`: you decide what the agent asks about. `edit`: it may change files in `cwd`.
         /// `unattended`: we answer yes within the two lists below.
         permissions: Permission = Permission::Ask,
-        /// Tools that need no asking.
+        /// Tools that are allowed without asking.
         allowed_tools: Vec<Pattern> = Vec::new(),
-        /// Tools that are refused, whatever else is said.
+        /// Tools that are always refused, whatever else allows them.
         disallowed_tools: Vec<Pattern> = Vec::new(),
         /// Which of the agent's own tools exist at all.
         tools: Tools = Tools(ToolSet::Default),
@@ -62,18 +64,18 @@ settings! {
         /// Who may pay. When the agent reports anything else, the turn is refused before the
         /// first prompt.
         billing: Billing = Billing::Any,
-        /// How long a turn may last, from its start or from where it last went on by itself. It
-        /// stands still while an approval is awaited.
+        /// How long a turn may last, from its start or from its last automatic resume. The clock
+        /// stands still while an approval is pending.
         timeout: Limit = Limit(Period::hours(2)),
-        /// How long an agent may take until something is heard from it.
+        /// How long an agent may take to send its first event.
         first_event_timeout: Limit = Limit(Period::seconds(60)),
         /// How long an agent may be silent while no tool runs.
         inter_event_silence_timeout: Limit = Limit(Period::seconds(120)),
         /// How long an agent may be silent after a tool has finished.
         post_tool_quiet_timeout: Limit = Limit(Period::seconds(90)),
-        /// How long a tool may run; while it does, silence is no concern.
+        /// How long a tool may run; the silence clock does not run meanwhile.
         tool_timeout: Limit = Limit(Period::minutes(30)),
-        /// How long an agent may try to reach its model again.
+        /// How long an agent may retry a failed request to its model.
         retry_timeout: Limit = Limit(Period::minutes(3)),
         /// How long an agent may take to compact its conversation.
         compaction_timeout: Limit = Limit(Period::minutes(10)),
@@ -84,21 +86,22 @@ settings! {
         /// How long a process waits for the results of its caller's tools; then it is released,
         /// and the conversation can be continued all the same.
         caller_tool_timeout: Limit = Limit(Period::minutes(10)),
-        /// After that long a turn ends with the answer it has, as `partial`.
+        /// After this time a turn ends with the answer it has, as `partial`.
         budget_seconds: Option<Limit> = None,
-        /// After that many tool calls a turn ends with the answer it has, as `partial`.
+        /// After this many tool calls a turn ends with the answer it has, as `partial`.
         budget_tool_count: Option<Count<1, 100_000>> = None,
-        /// When a turn has cost that much it ends with the answer it has, as `partial`.
+        /// When a turn has cost this much, it ends with the answer it has, as `partial`.
         max_cost_usd: Option<Dollars> = None,
-        /// Whether a turn that ended by its budget of time or tools goes on by itself, in the
+        /// Whether a turn that used up its budget of time or tools is resumed automatically, in the
         /// same conversation and with fresh budgets.
         auto_resume_budget_guard: bool = true,
-        /// How often one turn goes on by itself.
+        /// How often one turn is resumed automatically.
         auto_resume_max_resumes: Count<0, 1000> = Count(5),
         /// The profile that takes over when the quota of this one is used up, with everything
         /// said so far; only before the first tool of the turn has started.
         fallback_profile: Option<String> = None,
-        /// The profiles that this one's agent may hand work to, with the tool `delegate`; none that
+        /// The profiles that this profile's agent may delegate work to, with the tool `delegate`;
+        /// none
         /// may do more than this one.
         delegate_to: Vec<String> = Vec::new(),
         /// Keep what changes from day to day out of the system prompt, so that the provider's
@@ -109,11 +112,11 @@ settings! {
     }
 }
 
-/// What profiles of one executor inherit: any key of a profile except the choice of the executor.
+/// Defaults that the profiles of one executor inherit: any key of a profile except `executor`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ExecutorDefaults {
     values: Profile,
-    /// The keys that were given; the others say nothing.
+    /// The keys that were set; all others are not inherited.
     given: Vec<&'static str>,
 }
 
@@ -157,7 +160,7 @@ impl JsonSchema for ExecutorDefaults {
         schema.insert("description".to_owned(), Self::expects().into());
         if let Some(Json::Object(keys)) = schema.get_mut("properties") {
             keys.remove(CHOICE);
-            // What is not said here is not inherited: there is no default.
+            // A key that is not set here is not inherited, so it has no default.
             for key in keys.values_mut().filter_map(Json::as_object_mut) {
                 key.remove("default");
             }

@@ -1,4 +1,4 @@
-//! The remaining kinds of values: numbers with bounds, names, paths, patterns, addresses.
+//! The other kinds of values: bounded numbers, names, paths, patterns, addresses.
 
 use std::{
     borrow::Cow,
@@ -17,7 +17,7 @@ use crate::config::{
     setting::{Name, Place, Setting},
 };
 
-/// Implements `JsonSchema` inline for a type whose schema is written out.
+/// Implements `JsonSchema` inline for a type with a literal schema.
 macro_rules! schema {
     ($name:ident $(<$(const $bound:ident: $kind:ty),+>)?, $schema:tt) => {
         impl$(<$(const $bound: $kind),+>)? JsonSchema for $name$(<$($bound),+>)? {
@@ -74,7 +74,7 @@ impl Setting for Dollars {
     }
 }
 
-/// Where to listen.
+/// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Address(pub(crate) SocketAddr);
 
@@ -90,7 +90,7 @@ impl Setting for Address {
     }
 }
 
-/// A path that means the same from wherever it is read: absolute, or below the owner's home.
+/// A path that does not depend on the current directory: absolute, or below the owner's home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct FixedPath(String);
 
@@ -113,7 +113,7 @@ impl Setting for FixedPath {
     }
 }
 
-/// A program: its path, or its name to be found on `PATH`.
+/// A program: its path, or a name that is looked up on `PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Program(String);
 
@@ -185,7 +185,7 @@ fn expand(text: &str, home: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// What the owner calls a profile; also the name of its working folder in model mode.
+/// A profile's name; also the name of its working folder in model mode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct ProfileName(pub(crate) Arc<str>);
 
@@ -225,7 +225,8 @@ fn is_variable(text: &str) -> bool {
     !text.is_empty() && !text.contains(forbidden)
 }
 
-/// A variable that may pass from our environment to the child's; `*` at the end for a family.
+/// A variable that is passed from our environment to the child's; a `*` at the end stands for a
+/// family of names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PassedVariable(pub(crate) Arc<str>);
 

@@ -1,8 +1,8 @@
-//! Settings whose value is one of a few words.
+//! Settings whose value is one of a few fixed words.
 
 use angelia_core::model;
 
-/// Declares an enum by its words; further spellings follow the first.
+/// Declares an enum by its words; alternative spellings follow the first.
 macro_rules! words {
     ($( $(#[$meta:meta])* $name:ident { $( $variant:ident = $word:literal $(| $alias:literal)* ),+ $(,)? } )+) => {
         $(
@@ -45,12 +45,12 @@ macro_rules! words {
 }
 
 words! {
-    /// A kind of agent, or the choice left to us.
+    /// A kind of agent, or `auto`.
     ExecutorName { Auto = "auto", Claude = "claude", Codex = "codex", Acp = "acp", Parrot = "parrot" }
 
     Mode { Agent = "agent", Model = "model" }
 
-    /// Editors that know YAML 1.1 turn `on` and `off` into booleans; both are understood.
+    /// Tools that follow YAML 1.1 turn `on` and `off` into booleans; both spellings are accepted.
     Trust { Auto = "auto", On = "on" | "true", Off = "off" | "false" }
 
     Permission { Ask = "ask", Edit = "edit", Unattended = "unattended" }
@@ -69,13 +69,14 @@ impl ExecutorName {
         }
     }
 
-    /// A kind of agent by its word; the choice that is left to us is none.
+    /// Returns the executor with this name; `auto` is not one.
     pub(crate) fn named(word: &str) -> Option<Self> {
         let all = [Self::Claude, Self::Codex, Self::Parrot];
         all.into_iter().find(|one| one.as_str() == word)
     }
 
-    /// What `executor` can become, the preferred one first; the last needs nothing installed.
+    /// Returns the executors that this setting allows, the preferred one first; the last of `auto`
+    /// needs nothing installed.
     pub(crate) const fn candidates(self) -> &'static [Self] {
         match self {
             Self::Auto => &[Self::Claude, Self::Codex, Self::Parrot],

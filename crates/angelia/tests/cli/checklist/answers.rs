@@ -1,4 +1,4 @@
-//! What comes out: A06 long and unknown lines, A07 the same events as everywhere.
+//! Output: A06 long and unknown lines, A07 the same events as with other agents.
 
 use super::{bash, on_both};
 use crate::transcript::Transcript;
@@ -15,7 +15,8 @@ fn real_a06_a_line_of_16_mebibytes_is_taken() {
     });
 }
 
-/// The kinds of events in their order, each once in a row, without what only some agents tell.
+/// Returns the kinds of events in order, without repetitions and without kinds that only some
+/// agents emit.
 fn outline(turn: &Transcript) -> Vec<String> {
     let kinds = turn.events.iter().map(|event| event["type"].as_str().unwrap().to_owned());
     let mut kinds: Vec<String> =
@@ -51,7 +52,7 @@ fn real_a07_text_tools_and_result_come_as_from_any_other_agent() {
         let call = real.first("tool.started");
         assert_eq!((&call["name"], &call["class"]), (&"Bash".into(), &"execute".into()));
         assert!(real.first("tool.finished")["output"].as_str().unwrap().contains("from the tool"));
-        // Recorded, shown and listed as every turn is.
+        // The turn is recorded, shown and listed like any other.
         let recorded = &lab.machine.export(real.session())[0];
         assert_eq!(recorded.end(), real.end());
         lab.machine.angelia(&["turns", "watch", real.turn()]).is(0).says("w0 w1 w2");

@@ -1,4 +1,4 @@
-//! What the provider's cache needs: A18 a prompt that does not change, A19 the stable part first,
+//! Support for the provider's cache: A18 a prompt that does not change, A19 the stable part first,
 //! A20 numbers that show it.
 
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{on_both, system};
 use crate::transcript::Transcript;
 
-/// What comes before the conversation.
+/// Returns the part of a request before the conversation.
 fn prefix(request: &Value) -> (String, Value) {
     (system(request), request["tools"].clone())
 }
@@ -41,8 +41,7 @@ fn real_a18_what_changes_from_place_to_place_is_kept_out() {
     });
 }
 
-/// The messages without the marks that say where the cache ends, which also turn a text into a
-/// list of one block.
+/// Returns the messages without the cache markers, which also turn a text into a list of one block.
 fn messages(request: &Value) -> Vec<Value> {
     let mut messages = request["messages"].as_array().unwrap().clone();
     for message in &mut messages {
@@ -67,7 +66,7 @@ fn real_a19_the_stable_part_comes_first_and_turns_share_it() {
             lab.machine.turn(&["-s", session, prompt]).completed();
             lab.last_request().json()
         };
-        // Every turn in a process of its own, and then all in one.
+        // First every turn in its own process, then all turns in one process.
         for through_the_daemon in [false, true] {
             let serving = through_the_daemon.then(|| lab.machine.serve());
             let name = format!("chat {through_the_daemon}");
@@ -114,7 +113,7 @@ fn real_a20_cache_counts_and_the_hash_of_the_prefix_are_shown() {
         }
         assert_eq!(prefix_of(&one), prefix_of(&two));
         assert_eq!(prefix_of(&one), prefix_of(&other));
-        // Each thing that makes a cache cold changes it.
+        // Every setting that invalidates the cache changes the prefix.
         let mut seen = vec![prefix_of(&one)];
         let file = lab.machine.place.root().join("role");
         fs::write(&file, "a role").unwrap();

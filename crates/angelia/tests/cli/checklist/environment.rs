@@ -1,4 +1,4 @@
-//! What the program gets of our environment: A21.
+//! A21: the part of our environment that reaches the program.
 
 use std::{collections::BTreeMap, fs};
 
@@ -42,8 +42,8 @@ fn real_a21_nothing_of_ours_reaches_the_program_but_what_is_listed() {
             assert!(seen.contains_key("ANGELIA_AGENT"));
             drop(serving);
         }
-        // In the program's own environment too, not only in its shell's: the profile's key is
-        // there, because what a profile says wins, and ours is not.
+        // Check the program's own environment too, not only its shell's: it has the profile's
+        // key, because a profile's variables take precedence, and not ours.
         let running = lab.machine.start(&["run", "HANG_BODY"]);
         until("the model is asked", || lab.last_request().prompt().contains("HANG_BODY"));
         let read = |pid: u32| fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();

@@ -11,10 +11,10 @@ fn real_a08_the_model_is_the_one_asked_for() {
         let turn = lab.machine.turn(&["-s", "chat", "hello"]);
         let default = lab.last_request().model();
         let told = turn.completed().first("turn.started")["model"].as_str().unwrap();
-        // The size of the window is the program's own addition.
+        // The program itself appends the size of the context window.
         assert_eq!(told.trim_end_matches("[1m]"), default);
         assert!(!default.contains("haiku"), "{default}");
-        // Found out once, then fixed.
+        // The default model is resolved once and then fixed.
         lab.machine.turn(&["-s", "chat", "hello"]).completed();
         assert_eq!(lab.last_request().model(), default);
 
@@ -31,7 +31,7 @@ fn real_a08_the_model_is_the_one_asked_for() {
     });
 }
 
-/// Where a shell of the agent finds itself.
+/// Returns the working directory of a shell that the agent starts.
 fn place(lab: &Lab, arguments: &[&str]) -> String {
     let prompt = bash("pwd -P");
     let turn = lab.machine.turn(&[arguments, &[prompt.as_str()]].concat());

@@ -1,5 +1,5 @@
-//! What ends a turn, with the names people bring from Hermes: A11 the hard timeout, A12 the first
-//! event, A13 silence, A14 budgets, A15 going on by itself.
+//! The limits of a turn, with their names from Hermes: A11 the hard timeout, A12 the first event,
+//! A13 silence, A14 budgets, A15 automatic continuation.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Instant};
 
@@ -16,8 +16,8 @@ use crate::{
 
 const ENDLESS: &str = "WORDS:100000:20";
 
-/// Seconds for a clock that also runs while the program starts: as long as that takes here and now,
-/// and then some.
+/// Returns seconds for a timeout that also runs while the program starts: the measured start-up
+/// time on this machine plus a margin.
 fn unhurried(lab: &Lab) -> u64 {
     lab.configure_bridge(&["enabled: true"]);
     let began = Instant::now();
@@ -25,7 +25,8 @@ fn unhurried(lab: &Lab) -> u64 {
     (5 + 3 * began.elapsed().as_secs()).min(40)
 }
 
-/// Says so, has the text so far, and is gone with everything it started.
+/// Asserts that the turn failed with this timeout as its reason, and that the agent and all its
+/// processes are gone.
 #[track_caller]
 fn failed_in_time(lab: &Lab, turn: &Transcript, reason: &str) {
     let message = turn.failed("timeout")["message"].as_str().unwrap();
@@ -64,7 +65,7 @@ fn real_a11_the_hard_timeout_ends_the_turn_and_its_child() {
     });
 }
 
-/// The program as it is, but one that hangs at its start while there is a file that says so.
+/// Wraps the real program so that it hangs at its start while a certain file exists.
 fn hanging_at_start(lab: &Lab) -> (String, std::path::PathBuf) {
     let root = lab.machine.place.root();
     let (wrapper, hang) = (root.join("claude"), root.join("hang"));
@@ -99,7 +100,7 @@ fn real_a12_no_event_in_time_is_a_prompt_failure() {
         fs::remove_file(&hang).unwrap();
         goes_on(lab, "cold");
 
-        // A process that was healthy and is not any more.
+        // A process that was healthy and then hangs.
         let serving = lab.machine.serve();
         goes_on(lab, "hot");
         for pid in marked(&lab.machine) {
@@ -128,13 +129,13 @@ fn real_a13_silence_between_events_is_a_prompt_failure() {
         let turn = lab.machine.turn(&["-s", "other", "HANG_HEADERS"]);
         failed_in_time(lab, &turn, &format!("{name} while waiting for the model"));
         goes_on(lab, "other");
-        // Many short silences are none.
+        // Many short silences do not add up to a timeout.
         let turn = lab.machine.turn(&["WORDS:6:1000"]);
         assert_eq!(turn.completed().text().trim(), "w0 w1 w2 w3 w4 w5");
     });
 }
 
-/// Ended as an answer, not as an error, with what there is.
+/// Asserts that the turn ended as a partial answer, not as an error.
 #[track_caller]
 fn is_partial(turn: &Transcript, setting: &str) {
     let end = turn.end();
@@ -182,7 +183,7 @@ fn real_a15_a_turn_that_used_its_budget_goes_on_by_itself() {
             "both segments: {whole}"
         );
 
-        // Nothing else ends it: as often as it may.
+        // Only the number of continuations ends it.
         let input = json!({"command": "echo again", "description": "never enough"});
         lab.server.respond_with(move |_| {
             let (name, input) = ("Bash".to_owned(), input.clone());
@@ -197,7 +198,7 @@ fn real_a15_a_turn_that_used_its_budget_goes_on_by_itself() {
         let sent = lab.last_request().json()["messages"].to_string();
         assert!(sent.contains("work without end"), "the same conversation");
         assert_eq!(sent.matches("Continue where you left off.").count(), 2);
-        // Of every segment the answers that came whole are counted, each of 25 tokens.
+        // In every segment the complete answers are counted, 25 tokens each.
         let answers = lab.server.model_requests().len() - before;
         let used = turn.end()["usage"]["output_tokens"].as_u64().unwrap();
         let most = 25 * answers as u64;

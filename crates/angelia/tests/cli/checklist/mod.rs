@@ -1,5 +1,5 @@
 //! The acceptance rows of the Claude Code bridge, one test per row, through the program, on the
-//! oldest and the newest Claude Code we support. The proof is what the scripted model was sent.
+//! oldest and the newest supported Claude Code. The tests check the requests to the scripted model.
 
 mod answers;
 mod cache;
@@ -17,21 +17,22 @@ use serde_json::Value;
 
 use crate::stage::Machine;
 
-/// A machine with one version of the real program and a model of its own.
+/// A machine with one version of the real program and its own scripted model.
 pub(crate) struct Lab {
     pub(crate) machine: Machine,
     pub(crate) claude: RealClaude,
     pub(crate) server: ModelServer,
 }
 
-/// The lines of a profile that uses this program with this model.
+/// Returns the lines of a profile that uses this program with this model.
 pub(crate) fn profile(machine: &Machine, claude: &RealClaude, server: &ModelServer) -> String {
     let mut text = without_key(machine, claude, server);
     text.push_str("\n      ANTHROPIC_API_KEY: sk-ant-dummy-key-of-the-tests");
     text
 }
 
-/// The same, where the program has to be logged in by itself. Ends with its variables.
+/// Like [`profile`], but without an API key: the program needs its own login. The lines end with
+/// the profile's variables.
 pub(crate) fn without_key(machine: &Machine, claude: &RealClaude, server: &ModelServer) -> String {
     format!(
         "
@@ -61,7 +62,7 @@ impl Lab {
         }
     }
 
-    /// Makes the program the default profile, with more lines of the test's choice.
+    /// Makes the program the default profile, with more lines from the test.
     pub(crate) fn configure(&self, more: &[&str]) {
         self.machine.configure(&format!("profiles:\n  default:{}\n", self.profile(more)));
     }
@@ -75,7 +76,7 @@ impl Lab {
         text
     }
 
-    /// Hermes's own block, with more lines of the test's choice.
+    /// Configures the program through the block that Hermes uses, with more lines from the test.
     pub(crate) fn configure_bridge(&self, more: &[&str]) {
         let block = self.profile(more).replace("\n    executor: claude", "");
         self.machine.configure(&format!(
@@ -97,7 +98,7 @@ pub(crate) fn on_both(test: impl Fn(&mut Lab)) {
     }
 }
 
-/// The system prompt without its first block, which is about the one request.
+/// Returns the system prompt without its first block, which differs from request to request.
 pub(crate) fn system(request: &Value) -> String {
     let blocks = request["system"].as_array().unwrap();
     blocks[1..].iter().map(|block| block["text"].as_str().unwrap()).collect()
@@ -108,7 +109,7 @@ pub(crate) fn tools(request: &Value) -> Vec<&str> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
-/// A prompt that makes the model call the shell.
+/// Returns a prompt that makes the model call the shell.
 pub(crate) fn bash(command: &str) -> String {
     let input = serde_json::json!({"command": command, "description": "a test's command"});
     format!("TOOL:{}:END", serde_json::json!({"name": "Bash", "input": input}))

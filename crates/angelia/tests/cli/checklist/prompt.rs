@@ -1,4 +1,4 @@
-//! What goes in: A04 the command line, A05 the prompt, A10 the extra system prompt.
+//! Input: A04 the command line, A05 the prompt, A10 the extra system prompt.
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _};
 
@@ -36,13 +36,13 @@ fn real_a04_the_command_line_is_short_and_the_same_for_every_prompt() {
     });
 }
 
-/// The session's own name is new every time.
+/// Replaces the session id, which is new every time.
 fn without_ids(line: &str) -> String {
     let is_id = |word: &&str| word.len() == 36 && word.matches('-').count() == 4;
     line.split(' ').map(|word| if is_id(&word) { "ID" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the newest request has exactly this among its texts.
+/// Reports whether the newest request has exactly this text among its texts.
 fn arrived(lab: &Lab, text: &str) -> bool {
     let request = lab.last_request().json();
     let messages = request["messages"].as_array().unwrap();
@@ -85,7 +85,7 @@ fn real_a05_a_prompt_arrives_as_it_is() {
 #[test]
 fn real_a05_a_prompt_may_be_long_and_go_through_a_shim() {
     on_both(|lab| {
-        // As package managers install programs: a script that starts the real one.
+        // Package managers install programs like this: a script that starts the real one.
         let shim = lab.machine.place.root().join("claude shim");
         let script = format!("#!/bin/sh\nexec '{}' \"$@\"\n", lab.claude.path.display());
         fs::write(&shim, script).unwrap();

@@ -35,7 +35,8 @@ fn real_a01_the_bridge_is_used_when_it_is_switched_on() {
     });
 }
 
-/// Without any block the switch is enough: the program is found on the search path.
+/// Without a configuration block the switch alone is enough: the program is found on the search
+/// path.
 #[test]
 fn real_a01_the_switch_alone_is_enough() {
     on_both(|lab| {

@@ -1,4 +1,4 @@
-//! Work that goes on after the answer.
+//! Background work that continues after the answer.
 
 use std::time::Duration;
 

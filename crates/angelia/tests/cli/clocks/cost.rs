@@ -1,11 +1,11 @@
-//! A turn that has cost enough: known while it runs, and counted anew for the next one.
+//! The cost budget of a turn: enforced while the turn runs, and reset for the next turn.
 
 use angelia_testkit::model_server::Usage;
 
 use super::{Watched, watched};
 use crate::transcript::Transcript;
 
-/// Every answer costs some tenths of a dollar, whatever the version thinks of the price.
+/// Every answer costs some tenths of a dollar, whatever prices the version uses.
 const DEAR: Usage =
     Usage { input: 100_000, output: 25, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0 };
 
@@ -24,7 +24,7 @@ fn spends(watched: &Watched<'_>) {
     let before = asked();
     let turn = watched.say("ROUNDS:60");
     was_enough(&turn, asked() - before);
-    // It does not go on by itself, and the next turn has a budget of its own.
+    // The turn is not continued automatically, and the next turn has its own budget.
     assert_eq!(watched.say("ECHO:cheap").completed().text(), "cheap");
 }
 
@@ -32,7 +32,7 @@ fn spends(watched: &Watched<'_>) {
 fn real_a_turn_ends_when_it_has_cost_enough() {
     watched(&["model: sonnet", "max_cost_usd: 1"], |watched| {
         watched.lab().server.set_usage(DEAR);
-        // One process for all of it, and then one for each turn, which takes the totals over.
+        // First one process for all turns, then one process per turn, which inherits the totals.
         spends(watched);
         spends(watched);
         watched.stop_daemon();

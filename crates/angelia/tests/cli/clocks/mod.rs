@@ -1,5 +1,5 @@
-//! What hangs is ended: every clock of a turn against the real program and a model that misbehaves,
-//! through the daemon, which keeps its agents. Measured by the times of the recorded events.
+//! The watchdogs of a turn: every timeout against the real program and a misbehaving model, through
+//! the daemon, which keeps its agents. Measured by the times of the recorded events.
 
 mod background;
 mod cost;
@@ -19,28 +19,28 @@ use crate::{
     transcript::Transcript,
 };
 
-/// From the ring to the recorded end: half a second for the interrupt and a quarter for the stop
-/// ladder, and that the whole is under one is the promise.
+/// The promised limit from the timeout to the recorded end: half a second for the interrupt and a
+/// quarter for the stop ladder, in total under one second.
 const PROMISE: Duration = Duration::from_secs(1);
 
-/// How much later everything happens on a machine that is busy with something else.
+/// Extra delay that is tolerated on a busy machine.
 const NOISE: Duration = Duration::from_secs(3);
 
-/// A daemon whose agents have short clocks, and one session of it.
+/// A daemon whose profile has short timeouts, and one session of it.
 pub(crate) struct Watched<'a> {
     lab: &'a Lab,
     serving: RefCell<Option<Serving>>,
 }
 
-/// A turn that was ended by a clock.
+/// A turn that was ended by a timeout.
 pub(crate) struct Rung {
     pub(crate) turn: Transcript,
-    /// The event that says so.
+    /// The index of the event that reports the timeout.
     ring: usize,
 }
 
-/// Runs a test on both versions, with these lines in the profile, and with the patience that the
-/// program has by itself.
+/// Runs a test on both versions, with these lines in the profile, and with the program's own retry
+/// settings.
 pub(crate) fn watched(lines: &[&str], test: impl Fn(&Watched<'_>)) {
     on_both(|lab| {
         let impatient = "CLAUDE_CODE_MAX_RETRIES: '1'";
@@ -66,14 +66,15 @@ impl Watched<'_> {
         self.lab
     }
 
-    /// From now on every turn has a process of its own.
+    /// Stops the daemon; from then on every turn runs in its own process.
     pub(crate) fn stop_daemon(&self) {
         if let Some(serving) = self.serving.take() {
             serving.stop().is(0);
         }
     }
 
-    /// A turn that fails by a clock, which leaves nothing of its process; and then a healthy one.
+    /// Runs a turn that fails by a timeout, asserts that its process is gone, and then runs a
+    /// healthy turn.
     #[track_caller]
     pub(crate) fn rings(&self, prompt: &str, reason: &str) -> Rung {
         let turn = self.say(prompt);
@@ -85,7 +86,7 @@ impl Watched<'_> {
         rung
     }
 
-    /// No agent's process is left whose command line is meant.
+    /// Asserts that no agent process is left whose command line matches.
     #[track_caller]
     pub(crate) fn is_gone(&self, is_meant: impl Fn(&str) -> bool) {
         until("its processes are gone", || {
@@ -93,7 +94,7 @@ impl Watched<'_> {
         });
     }
 
-    /// The session takes its next turn, in the same conversation.
+    /// Asserts that the session runs its next turn in the same conversation.
     #[track_caller]
     pub(crate) fn goes_on(&self) {
         let next = self.say("ECHO:healthy again");
@@ -102,7 +103,7 @@ impl Watched<'_> {
 }
 
 impl Rung {
-    /// By the first notice with this code.
+    /// Takes the first notice with this code as the timeout.
     #[track_caller]
     pub(crate) fn of(turn: Transcript, code: &str) -> Self {
         let is_ring = |event: &Value| event["type"] == "notice" && event["code"] == code;
@@ -112,13 +113,13 @@ impl Rung {
         Self { turn, ring }
     }
 
-    /// The clock began with the last event before it rang: it is one of silence.
+    /// Asserts that the timeout counted from the last event before it, as a silence timeout does.
     #[track_caller]
     pub(crate) fn after_silence(&self, clock: Duration) -> &Self {
         self.after(self.ring - 1, clock)
     }
 
-    /// The clock began with the first event of this type, and of this code if it is a notice.
+    /// Asserts that the timeout counted from the first event of this type (and code, for a notice).
     #[track_caller]
     pub(crate) fn since(&self, kind: &str, code: Option<&str>, clock: Duration) -> &Self {
         let begins =
@@ -139,7 +140,7 @@ impl Rung {
         let since = |later: usize| Duration::try_from(at(later) - at(begin)).unwrap();
         let (rang, ended) = (since(self.ring), since(self.turn.events.len() - 1));
         eprintln!("clock {clock:?}: rang after {rang:?}, ended after {ended:?}");
-        // Events are numbered a moment after the instant that counts.
+        // Events get their timestamps slightly after the moment at which the timeout starts.
         let early = Duration::from_millis(100);
         assert!(
             rang + early >= clock && rang <= clock + NOISE,

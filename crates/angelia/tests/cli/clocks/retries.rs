@@ -1,4 +1,4 @@
-//! A model's API that fails again and again: the program would try for three minutes.
+//! A model API that fails repeatedly: the program itself would retry for three minutes.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn real_endless_retries_after_500_are_given_up() {
     });
 }
 
-/// No patience helps against a wrong key, so none is asked for.
+/// Retrying does not help against a wrong key, so the turn ends at once.
 #[test]
 fn real_a_wrong_key_is_said_at_once() {
     watched(&["retry_timeout: 60"], |watched| {
@@ -41,7 +41,8 @@ fn real_a_wrong_key_is_said_at_once() {
     });
 }
 
-/// The older program tries once more in another way and then says so; the newer one goes on.
+/// The older version tries once more in another way and then reports the failure; the newer one
+/// keeps retrying.
 #[test]
 fn real_a_stream_that_is_always_cut_ends() {
     watched(LINES, |watched| {

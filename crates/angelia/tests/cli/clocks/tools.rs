@@ -1,4 +1,4 @@
-//! A tool that never ends, and one that only takes its time.
+//! A tool that never ends, and one that is only slow.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The JSON objects that events are on disk, and their conversion by hand.
+//! The JSON bodies of events on disk, and their conversion from and to the model.
 
 use std::borrow::Cow;
 
@@ -82,7 +82,7 @@ pub(super) struct ApprovalBody<'a> {
     #[serde(borrow)]
     pub(super) detail: Text<'a>,
     pub(super) expires_at: Timestamp,
-    /// Present where typed answers are wanted.
+    /// Present if the approval is a question with typed answers.
     #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
     pub(super) questions: Option<Vec<QuestionBody<'a>>>,
 }

@@ -1,4 +1,4 @@
-//! Which rule decides.
+//! Which rule decides, and with which actions.
 
 use regex::Regex;
 

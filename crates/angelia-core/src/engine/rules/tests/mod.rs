@@ -1,4 +1,5 @@
-//! Rules: what matches, what is said, and that nothing a message says is taken for a template.
+//! Tests of rules: matching, rendering, and that the text of a message is never parsed as a
+//! template.
 
 mod deciding;
 mod templates;

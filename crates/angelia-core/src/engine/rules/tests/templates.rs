@@ -1,4 +1,4 @@
-//! Templates: the grammar, and that messages stay what they are.
+//! The grammar of templates, and that the text of a message is inserted unchanged.
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -63,8 +63,8 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// What a message says arrives as it is: putting its words into the finished text gives the
-    /// same as rendering them.
+    /// Rendering markers and then replacing them by the message's fields gives the same text as
+    /// rendering the fields.
     #[test]
     fn text_is_never_expanded_again(template in pieces(), from in pieces(), text in pieces(), kind in pieces()) {
         let marks = ["\u{e000}", "\u{e001}", "\u{e002}"];

@@ -1,4 +1,4 @@
-//! What means the same has the same hash, and nothing else has.
+//! Equal conversations have equal hashes, and different ones do not.
 
 use angelia_core::model::{RawJson, ToolId};
 use proptest::{collection::vec, prelude::*};
@@ -56,7 +56,7 @@ fn what_means_the_same_has_the_same_hash() {
     ];
     assert_eq!(hash(&plain), hash(&rewritten));
     assert_eq!(hash(&[user(vec![call("null")])]), hash(&[user(vec![call("{}")])]));
-    // An image is its bytes.
+    // An image is identified by its bytes alone.
     assert_eq!(
         hash(&[user(vec![image("image/png", b"1")])]),
         hash(&[user(vec![image("image/PNG", b"1")])])
@@ -111,7 +111,7 @@ fn json_value() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// The same with every object's keys the other way round.
+/// Renders the value with the keys of every object in reverse order.
 fn reversed(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Object(fields) => {
@@ -156,7 +156,7 @@ fn built(turns: &[(bool, Vec<Piece>)], split: bool) -> Vec<Message> {
         for piece in pieces {
             match piece {
                 Piece::Text(text_) if split => {
-                    // One text as several, and a message of its own for each.
+                    // Split one text into several, each in a message of its own.
                     let (left, right) = text_.split_at(text_.len() / 2);
                     messages.push(of(std::mem::take(&mut parts)));
                     parts.extend([text(left), text(""), text(right)]);

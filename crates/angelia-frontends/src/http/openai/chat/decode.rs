@@ -1,5 +1,5 @@
-//! A body of Chat Completions becomes an [`Ask`]. Total: whatever comes is an `Ask` or is refused
-//! with a reason.
+//! Decodes a body of Chat Completions into a [`ModelRequest`]. Total: any body becomes a
+//! `ModelRequest` or is refused with a reason.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub fn decode(body: &[u8]) -> Result<(Ask, Chat), Refused> {
     Ok((ask, chat))
 }
 
-/// What would change the meaning of the answer must not be passed over in silence.
+/// Refuses options that would change the meaning of the answer; they must not be ignored silently.
 fn refuse_what_cannot_be_had(request: &Request<'_>) -> Result<(), Refused> {
     let refused = |field: &str, why: &str| Err(Refused::new(format!("{field}: {why}")).at(field));
     if request.n.is_some_and(|n| n > 1) {
@@ -133,7 +133,7 @@ fn called(id: ToolId, function: CalledFunction<'_>) -> Part {
     }
 }
 
-/// Calls of the old kind have no ids; each result is of the last call.
+/// Assigns ids to legacy calls, which have none; each result belongs to the last call.
 #[derive(Debug, Default)]
 struct LegacyCalls(u32);
 
@@ -148,7 +148,7 @@ impl LegacyCalls {
     }
 }
 
-/// Also whether they were given in the old way.
+/// Decodes tools and tool choice; the flag tells whether the legacy format was used.
 fn tools_of(request: &Request<'_>) -> Result<(Vec<CallerTool>, ToolChoice, bool), Refused> {
     if let Some(raw) = &request.tools {
         let mut tools = tools::functions(raw, "tools")?;
@@ -164,7 +164,7 @@ fn tools_of(request: &Request<'_>) -> Result<(Vec<CallerTool>, ToolChoice, bool)
     Ok((tools, choice, true))
 }
 
-/// A word, or several.
+/// Decodes one stop word or several.
 fn stop(given: Option<&RawValue>) -> Result<Vec<Arc<str>>, Refused> {
     let words = match given {
         None => Vec::new(),
@@ -182,7 +182,7 @@ fn output(format: Option<ResponseFormat<'_>>) -> Result<Output, Refused> {
     schema::output(&format.kind, given, "response_format", "json_schema.schema")
 }
 
-/// What chat windows ask beside the conversation, for their own use: titles, tags, suggestions.
+/// Recognises requests that chat clients make for their own window: titles, tags, suggestions.
 fn is_utility(messages: &[Message]) -> bool {
     let [message] = messages else { return false };
     let [Part::Content(Content::Text(text))] = message.parts.as_slice() else {

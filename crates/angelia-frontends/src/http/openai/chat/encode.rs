@@ -1,4 +1,4 @@
-//! Pieces become chunks, and a whole answer becomes one object.
+//! Encodes answer chunks as stream chunks, and a complete answer as one object.
 
 use serde::Serialize;
 
@@ -17,10 +17,10 @@ use super::{
 #[derive(Debug)]
 pub struct ChunkEncoder {
     chat: Chat,
-    /// Of every chunk, up to its choices: it does not change.
+    /// The constant beginning of every chunk, up to its choices.
     head: Vec<u8>,
     open: Option<Open>,
-    /// How many tools were called so far.
+    /// The number of tool calls so far.
     calls: u32,
     text: Paragraphs,
     reasoning: Paragraphs,
@@ -96,7 +96,7 @@ impl ChunkEncoder {
         } else if call.index == 0 {
             delta.function_call = Some(call.function);
         } else {
-            // The old kind has no place for a second call.
+            // The legacy format has no place for a second call.
             return;
         }
         self.delta(&delta, out);
@@ -132,7 +132,7 @@ impl ChunkEncoder {
 
     fn close(&mut self, out: &mut Vec<u8>) {
         if let Some(Open::Call { index, has_arguments: false }) = self.open.take() {
-            // Clients parse the arguments; nothing at all is not JSON.
+            // Clients parse the arguments; an empty string is not JSON.
             self.arguments(index, "{}", out);
         }
     }
@@ -188,7 +188,7 @@ pub(super) fn whole(chat: Chat, whole: &Whole) -> Vec<u8> {
         tool_calls.clear();
     }
     if content.is_none() && tool_calls.is_empty() && function_call.is_none() {
-        // Only calls come without content.
+        // Only an answer with calls may have no content.
         content = Some(String::new());
     }
     let completion = Completion {
@@ -222,8 +222,8 @@ fn append_block(all: &mut Option<String>, paragraphs: &mut Paragraphs, text: &st
     all.push_str(&paragraphs.next(text));
 }
 
-/// The table. An answer that did not come to its end is `length`: clients take it as it is and do
-/// not ask again by themselves.
+/// Returns the finish reason. An unfinished answer is `length`: clients accept it and do not retry
+/// by themselves.
 const fn finish_reason(stop: &Stop, chat: Chat) -> &'static str {
     match stop {
         Stop::EndTurn | Stop::Word(_) => "stop",
@@ -234,7 +234,7 @@ const fn finish_reason(stop: &Stop, chat: Chat) -> &'static str {
     }
 }
 
-/// One id per answer: a turn has several where the caller's tools are called.
+/// Returns the id of the answer; a turn has several answers if it calls the caller's tools.
 fn id(begin: &Begin) -> String {
     let turn = begin.turn.as_uuid().simple();
     match begin.part {

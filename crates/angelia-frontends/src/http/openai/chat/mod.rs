@@ -1,7 +1,8 @@
 //! `POST /v1/chat/completions`.
 //!
-//! - [`decode`]: a body becomes an [`Ask`](super::super::dialect::Ask) and a [`Chat`].
-//! - `encode`: chunks of a stream, or one object; `wire`: the shapes of both.
+//! - [`decode`]: decodes a body into a [`ModelRequest`](super::super::dialect::ModelRequest) and a
+//!   [`ChatDialect`].
+//! - `encode`: encodes an answer as stream chunks or one object; `wire`: the JSON types of both.
 
 mod decode;
 mod encode;
@@ -14,10 +15,10 @@ use super::{super::dialect, error_body};
 pub use decode::decode;
 pub use encode::ChunkEncoder;
 
-/// What the caller asked of the spelling of its answer.
+/// The options of a request that affect how its answer is encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chat {
-    /// The stream ends with a chunk that has the usage.
+    /// The stream ends with a chunk that carries the usage.
     pub include_usage: bool,
     /// The request used `functions`, the predecessor of `tools`; so must the answer.
     pub legacy: bool,

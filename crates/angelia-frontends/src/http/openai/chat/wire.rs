@@ -1,4 +1,5 @@
-//! The shapes of Chat Completions: requests as far as they are read, answers as they are written.
+//! The JSON types of Chat Completions: requests as far as they are read, answers as they are
+//! written.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -9,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::super::super::openapi::shapes;
 
-/// Fields that are not here are accepted and change nothing.
+/// Fields that are not listed here are accepted and have no effect.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
 #[schemars(rename = "ChatRequest")]
@@ -40,13 +41,13 @@ pub(in crate::http) struct Request<'a> {
     pub(super) stop: Option<&'a RawValue>,
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
-    /// There is one answer.
+    /// Only one answer is supported.
     #[schemars(range(max = 1))]
     pub(super) n: Option<u64>,
     /// Refused.
     #[schemars(extend("const" = false))]
     pub(super) logprobs: Option<bool>,
-    /// Text alone.
+    /// Only `text` is supported.
     #[serde(borrow)]
     #[schemars(extend("items" = {"const": "text"}))]
     pub(super) modalities: Option<Vec<Cow<'a, str>>>,
@@ -147,7 +148,7 @@ pub(super) struct AnswerMessage<'a> {
     pub(super) role: &'static str,
     pub(super) content: Option<String>,
     pub(super) refusal: Option<()>,
-    /// Not OpenAI's; what others who serve this dialect call it.
+    /// Not part of OpenAI's API; the name that other servers of this dialect use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -172,7 +173,7 @@ pub(super) struct Function<'a> {
     pub(super) arguments: &'a str,
 }
 
-/// What a chunk adds.
+/// The content that a chunk adds.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Delta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -226,7 +227,7 @@ struct CompletionDetails {
     reasoning_tokens: u64,
 }
 
-/// Here the prompt is all of it; what came from the cache is a part.
+/// The prompt includes cached tokens, which are also reported separately.
 impl From<&Usage> for UsageJson {
     fn from(usage: &Usage) -> Self {
         let prompt = super::super::prompt_tokens(usage);
@@ -235,7 +236,7 @@ impl From<&Usage> for UsageJson {
             completion_tokens: usage.output_tokens,
             total_tokens: prompt.saturating_add(usage.output_tokens),
             prompt_tokens_details: PromptDetails { cached_tokens: usage.cache_read_tokens },
-            // Agents do not count it apart.
+            // Agents do not count reasoning tokens separately.
             completion_tokens_details: CompletionDetails { reasoning_tokens: 0 },
         }
     }

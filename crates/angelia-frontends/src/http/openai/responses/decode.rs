@@ -1,5 +1,5 @@
-//! A body of Responses becomes an [`Ask`]. Total: whatever comes is an `Ask` or is refused with a
-//! reason.
+//! Decodes a body of Responses into a [`ModelRequest`]. Total: any body becomes a `ModelRequest` or
+//! is refused with a reason.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::{
     wire::{Echo, Request, TextOptions},
 };
 
-/// Items of earlier answers that the request names instead of repeating them: they have to be
-/// looked up before it can be decoded.
+/// Returns the items of earlier answers that the request refers to by id. They must be looked up
+/// before the request can be decoded.
 pub fn references(body: &[u8]) -> Result<Vec<ItemId>, Refused> {
     let request: Request<'_> = json::body(body)?;
     match request.input {
@@ -29,7 +29,7 @@ pub fn references(body: &[u8]) -> Result<Vec<ItemId>, Refused> {
     }
 }
 
-/// `known` gives the items that [`references`] named.
+/// Decodes a request. `known` returns the items that [`references`] listed.
 pub fn decode(
     body: &[u8],
     known: impl Fn(ItemId) -> Option<WholeBlock>,
@@ -78,7 +78,7 @@ pub fn decode(
     Ok((ask, responses))
 }
 
-/// What would change the meaning of the answer must not be passed over in silence.
+/// Refuses options that would change the meaning of the answer; they must not be ignored silently.
 fn refuse_what_cannot_be_had(request: &Request<'_>) -> Result<(), Refused> {
     let refused = |field: &str, why: &str| Err(Refused::new(format!("{field}: {why}")).at(field));
     if request.background == Some(true) {

@@ -1,4 +1,4 @@
-//! Pieces become the events of a stream.
+//! Encodes chunks as the events of a stream.
 
 use angelia_core::model::ToolId;
 use serde::Serialize;
@@ -21,19 +21,19 @@ pub struct EventEncoder {
     echo: Echo,
     begin: Begin,
     id: ResponseId,
-    /// Of the next event.
+    /// The number of the next event.
     sequence_number: u64,
-    /// Items that are complete; its length is the index of the next one.
+    /// The complete items; its length is the index of the next one.
     output: Vec<Item>,
     open: Option<Open>,
 }
 
-/// The item that is being written.
+/// The item in progress.
 #[derive(Debug)]
 struct Open {
     id: String,
     kind: Kind,
-    /// All of it so far.
+    /// All of its content so far.
     text: String,
 }
 
@@ -45,7 +45,7 @@ enum Kind {
         id: ToolId,
         spelled: Spelled,
     },
-    /// Its input is text inside JSON; it is told when it is whole.
+    /// Its input is text inside JSON, so it is sent once it is complete.
     Custom {
         id: ToolId,
         spelled: Spelled,
@@ -165,7 +165,7 @@ impl EventEncoder {
         if let Some(Open { kind: Kind::Call { .. }, text, .. }) = &self.open
             && text.is_empty()
         {
-            // Clients parse the arguments; nothing at all is not JSON.
+            // Clients parse the arguments; an empty string is not JSON.
             self.more("{}", out);
         }
         let Some(open) = self.open.take() else { return };

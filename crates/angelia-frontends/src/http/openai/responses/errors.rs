@@ -1,4 +1,4 @@
-//! How a response says that it failed: the codes that clients act on.
+//! The error of a failed response, with the codes that clients act on.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use angelia_core::model::{Failure, FailureKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Whoever must wait longer than this should be told so, instead of trying again by itself.
+/// The longest wait after which a client should retry by itself; a longer one is reported as an
+/// exhausted quota.
 const SOON: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -19,7 +20,7 @@ impl From<&Failure> for ResponseError {
     fn from(failure: &Failure) -> Self {
         let mut message = failure.to_string();
         if let Some(wait) = failure.retry_after {
-            // In the words that clients look for.
+            // Clients look for exactly this phrase.
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             message = format!("{message}; try again in {seconds}s");
         }
@@ -27,8 +28,8 @@ impl From<&Failure> for ResponseError {
     }
 }
 
-/// The table. `invalid_prompt` is what clients do not try again, and whose message they show;
-/// `rate_limit_exceeded`, `server_is_overloaded` and `server_error` they do try again.
+/// Returns the error code. Clients do not retry `invalid_prompt` and show its message; they do
+/// retry `rate_limit_exceeded`, `server_is_overloaded` and `server_error`.
 fn code(failure: &Failure) -> &'static str {
     match failure.kind {
         FailureKind::Auth | FailureKind::Invalid | FailureKind::Refused => "invalid_prompt",

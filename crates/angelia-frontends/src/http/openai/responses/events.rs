@@ -1,10 +1,11 @@
-//! The events of a stream: one frame each, and what is in it.
+//! The events of a stream, one frame each.
 
 use serde::Serialize;
 
 use super::wire::{Item, Response, SummaryPart, TextPart};
 
-/// One frame. The fields of `body`, which has some, follow `type` and `sequence_number`.
+/// Writes one frame. The fields of `body`, which must have some, follow `type` and
+/// `sequence_number`.
 pub(super) fn event(sequence_number: u64, name: &str, body: &impl Serialize, out: &mut Vec<u8>) {
     let head =
         format!("event: {name}\ndata: {{\"type\":\"{name}\",\"sequence_number\":{sequence_number}");
@@ -12,6 +13,7 @@ pub(super) fn event(sequence_number: u64, name: &str, body: &impl Serialize, out
     let brace = out.len();
     // Writing text into memory cannot fail.
     let _ = serde_json::to_writer(&mut *out, body);
+    // Splice the body into the open object: its opening brace becomes a comma.
     if let Some(brace) = out.get_mut(brace) {
         *brace = b',';
     }

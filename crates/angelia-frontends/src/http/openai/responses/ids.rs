@@ -1,5 +1,5 @@
-//! Names of answers and of their items. The turn can be read from them, so that a response can be
-//! found again without a table: `resp_TURN`, `resp_TURN_PART`, `msg_TURN_PART_INDEX`.
+//! Ids of answers and of their items. They contain the turn, so that a response is found again
+//! without a table: `resp_TURN`, `resp_TURN_PART`, `msg_TURN_PART_INDEX`.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use angelia_core::model::TurnId;
 
 use super::super::super::dialect::Begin;
 
-/// One answer of a turn; a turn has several where the caller's tools are called.
+/// One answer of a turn; a turn has several if it calls the caller's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseId {
     pub turn: TurnId,
@@ -21,7 +21,7 @@ pub struct ItemId {
     pub index: u32,
 }
 
-/// The text is not one of our names.
+/// The text is not one of our ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not an id that was given here")]
 pub struct NotOurs;
@@ -31,7 +31,7 @@ impl ResponseId {
         Self { turn: begin.turn, part: begin.part }
     }
 
-    /// The name of its item at `index`, which is of this kind.
+    /// Returns the id of the item at `index`; the prefix tells its type.
     pub(super) fn item(self, prefix: &str, index: u32) -> String {
         let (turn, part) = (self.turn.as_uuid().simple(), self.part);
         format!("{prefix}_{turn}_{part}_{index}")

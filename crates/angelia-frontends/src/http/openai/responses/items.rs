@@ -1,5 +1,5 @@
-//! The items of a request's input: messages, calls, results, and whatever else a client sends back
-//! from an answer.
+//! Decodes the items of a request's input: messages, calls, results, and other items that a client
+//! sends back from an answer.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -105,7 +105,7 @@ fn item(
             let output = contents(result.output, &format!("{place}.output"))?;
             conversation.result(ToolId::new(result.call_id), output);
         }
-        // Without its signature no model takes it back.
+        // No model accepts reasoning back without its signature.
         Some("reasoning") => {}
         Some("item_reference") => {
             let id = reference(raw, place)?;
@@ -114,7 +114,7 @@ fn item(
             };
             conversation.assistant(part_of(block).into_iter().collect());
         }
-        // Of the vendor's own services: an answer's, or what came back from outside.
+        // Items of the vendor's own services: part of an answer, or an output from outside.
         Some(other) if other.ends_with("_output") => {
             conversation.user(vec![unknown_text(other, raw.get())]);
         }
@@ -144,7 +144,7 @@ fn message(raw: &RawValue, place: &str, conversation: &mut Conversation) -> Resu
     Ok(())
 }
 
-/// A block of an earlier answer, as part of the history.
+/// Converts a block of an earlier answer into a part of the history.
 fn part_of(block: WholeBlock) -> Option<Part> {
     match block {
         WholeBlock::Text(text) => Some(Part::Content(Content::Text(text))),
@@ -153,7 +153,7 @@ fn part_of(block: WholeBlock) -> Option<Part> {
     }
 }
 
-/// `None`: a message that does not say so.
+/// Returns the type of an item; `None` means a message.
 fn kind<'a>(raw: &'a RawValue, place: &str) -> Result<Option<Cow<'a, str>>, Refused> {
     let Kind { kind } = json::part(raw, place)?;
     Ok(kind)

@@ -1,13 +1,12 @@
-//! `POST /v1/responses`, and what can be done with a response afterwards.
+//! `POST /v1/responses`, and operations on an existing response.
 //!
-//! - [`decode`]: a body becomes an [`Ask`](dialect::Ask) and a [`Responses`]; `items`: the items of
-//!   its input.
-//! - `names`: tools that are more than functions, and how their calls are spelled.
-//! - `encode`: pieces to a stream of `events`; `object`: the response as one object; `wire`: their
-//!   shapes.
-//! - [`ResponseId`], [`ItemId`]: our names for answers and their items, from which the turn can be
-//!   read.
-//! - `errors`: how a response says that it failed.
+//! - [`decode`]: decodes a body into a [`ModelRequest`](dialect::ModelRequest) and a
+//!   [`ResponsesDialect`]; `items`: the items of its input.
+//! - `tool_names`: tools that are more than functions, and the format of their calls.
+//! - `encode`: encodes chunks as stream `events`; `object`: encodes the response as one object;
+//!   `wire`: their JSON types.
+//! - [`ResponseId`], [`ItemId`]: our ids of answers and their items, which contain the turn.
+//! - `errors`: the error of a failed response.
 
 mod decode;
 mod encode;
@@ -28,7 +27,8 @@ pub use encode::EventEncoder;
 pub use ids::{ItemId, ResponseId};
 pub use object::{recorded, unfinished};
 
-/// What the caller asked of the spelling of its answer: most of a request comes back in it.
+/// The options of a request that affect how its answer is encoded: most of the request is echoed in
+/// it.
 #[derive(Clone, Debug, Default)]
 pub struct Responses {
     echo: wire::Echo,

@@ -1,6 +1,6 @@
-//! Tools that are more than functions here: those in a namespace, whose calls name it beside the
-//! tool, and custom ones, whose input is text instead of JSON. Agents know only functions; so a
-//! namespace becomes part of the name, and text the one argument.
+//! Tools that are more than functions: tools in a namespace, whose calls name it beside the tool,
+//! and custom tools, whose input is text instead of JSON. Agents know only functions, so the
+//! namespace becomes part of the name, and the text becomes the only argument.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
@@ -14,13 +14,13 @@ use super::super::{
     tools,
 };
 
-/// The one argument of a custom tool.
+/// The only argument of a custom tool.
 pub(super) const INPUT: &str = "input";
 
 const INPUT_SCHEMA: &str =
     r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
 
-/// How the calls of the tools are spelled, where that is not simply their name.
+/// The form of a call by the tool's name, for tools that are not plain functions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(Arc<HashMap<Arc<str>, Spelled>>);
 
@@ -39,8 +39,8 @@ impl Spelled {
 }
 
 impl Names {
-    /// The tools that can be offered to an agent. The rest are the vendor's own services, which
-    /// nobody here could run: they are accepted and not offered.
+    /// Decodes the tools that can be offered to an agent. The others are the vendor's own services,
+    /// which cannot be run here: they are accepted and not offered.
     pub(super) fn offered(raw: &[&RawValue]) -> Result<(Vec<CallerTool>, Self), Refused> {
         let mut offered = Vec::with_capacity(raw.len());
         let mut names = HashMap::new();
@@ -67,7 +67,7 @@ impl Names {
         Ok((offered, Self(Arc::new(names))))
     }
 
-    /// How a call of the tool that the agent knows by this name is told.
+    /// Returns the form of a call of the tool that the agent knows by this name.
     pub(super) fn of(&self, name: &Arc<str>) -> Spelled {
         self.0
             .get(name)
@@ -76,7 +76,7 @@ impl Names {
     }
 }
 
-/// What the agent calls a tool of a namespace.
+/// Returns the agent's name of a tool in a namespace.
 pub(super) fn within(namespace: Option<&str>, name: Arc<str>) -> Arc<str> {
     match namespace {
         None | Some("") => name,
@@ -84,7 +84,7 @@ pub(super) fn within(namespace: Option<&str>, name: Arc<str>) -> Arc<str> {
     }
 }
 
-/// The text that a custom tool is called with; an agent that gave something else is told as it is.
+/// Extracts the text input of a custom tool call. Other arguments are passed on unchanged.
 pub(super) fn unwrapped(arguments: &str) -> String {
     #[derive(Deserialize)]
     struct Arguments {
@@ -117,7 +117,7 @@ fn custom(raw: &RawValue, place: &str) -> Result<CallerTool, Refused> {
     let mut description = tool.description.unwrap_or_default().into_owned();
     let format = tool.format.map(|raw| json::part(raw, place));
     if let Some(Ok(Format { definition: Some(grammar) })) = format {
-        // Not enforced; the agent is told what the caller will understand.
+        // The grammar is not enforced; the agent is told what the caller will understand.
         description.push_str("\n\nThe input must follow this grammar:\n");
         description.push_str(&grammar);
     }

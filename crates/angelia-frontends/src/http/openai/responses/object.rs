@@ -1,5 +1,5 @@
-//! A response as one object: what ends a stream, what answers those who do not stream, and what is
-//! shown of a turn that was recorded.
+//! Encodes a response as one object: at the end of a stream, without streaming, and from the
+//! record.
 
 use angelia_core::model::ToolId;
 use serde_json::{Map, Value, value::RawValue};
@@ -12,14 +12,14 @@ use super::{
     wire::{Echo, Incomplete, Item, Response, SummaryPart, TextPart, UsageJson},
 };
 
-/// The answer of those who do not stream.
+/// Encodes the answer to a request without streaming.
 pub(super) fn whole(echo: &Echo, whole: &Whole) -> Vec<u8> {
     let output = items(&echo.names, whole);
     let ending = Ending::shown(&whole.end, !output.is_empty());
     ended(echo, &whole.begin, &whole.end, ending, &output)
 }
 
-/// An answer that ended some time ago. What was asked is not told again.
+/// Encodes an answer from the record. The request is not echoed.
 pub fn recorded(whole: &Whole) -> Vec<u8> {
     let ending = Ending::recorded(&whole.end);
     let echo = Echo::default();
@@ -27,7 +27,7 @@ pub fn recorded(whole: &Whole) -> Vec<u8> {
     ended(&echo, &whole.begin, &whole.end, ending, &output)
 }
 
-/// An answer that has not ended: `queued`, `in_progress`, or `cancelled` before it began.
+/// Encodes an unfinished answer: `queued`, `in_progress`, or `cancelled` before it began.
 pub fn unfinished(begin: &Begin, status: &'static str) -> Vec<u8> {
     let echo = Echo::default();
     let response = response(&echo, begin, Ending::not_yet(status), &[], &echo.metadata);
@@ -46,7 +46,7 @@ fn json(response: &Response<'_>) -> Vec<u8> {
     serde_json::to_vec(response).unwrap_or_default()
 }
 
-/// How a response ended, in its own words.
+/// The status of a response, as Responses spells it.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) status: &'static str,
@@ -59,8 +59,9 @@ impl Ending {
         Self { status, error: None, incomplete: None }
     }
 
-    /// Clients that see a response fail or end incomplete ask again, and the work would be done
-    /// twice. So whatever was shown is `completed`, and the metadata tells the rest.
+    /// Returns the status of an answer that was just produced. Clients that see a response fail or
+    /// end incomplete retry it, and the work would be done twice. So an answer with any output is
+    /// `completed`, and its metadata reports the rest.
     pub(super) fn shown(end: &End, has_output: bool) -> Self {
         match &end.stop {
             Stop::Failed(failure) if !has_output => {
@@ -70,7 +71,8 @@ impl Ending {
         }
     }
 
-    /// Nobody asks again for what they look up.
+    /// Returns the status of an answer from the record. No client retries an answer it looks up, so
+    /// failures are reported as such.
     fn recorded(end: &End) -> Self {
         match &end.stop {
             Stop::Failed(failure) => {
@@ -95,7 +97,8 @@ const fn incomplete(stop: &Stop) -> Option<&'static str> {
     }
 }
 
-/// The caller's own, and how the turn stands where that is not what the status says.
+/// Returns the caller's metadata, plus the turn's status if the response status does not express
+/// it.
 pub(super) fn metadata(echo: &Echo, end: &End) -> Map<String, Value> {
     let mut metadata = echo.metadata.clone();
     if matches!(end.status, "partial" | "interrupted" | "failed") {
@@ -143,7 +146,7 @@ pub(super) fn response<'a>(
     }
 }
 
-/// What was asked, or what is the case when nothing was.
+/// Returns the requested value, or the default.
 fn or<'a>(asked: Option<&'a RawValue>, usual: &'static str) -> &'a RawValue {
     asked.unwrap_or_else(|| serde_json::from_str(usual).unwrap_or(RawValue::NULL))
 }
@@ -168,7 +171,8 @@ fn item(names: &Names, id: ResponseId, index: u32, block: &WholeBlock) -> Item {
     }
 }
 
-/// A call in the words of its tool. `arguments` is empty while the call is being written.
+/// Encodes a tool call in the format of its tool. `arguments` is empty while the call is in
+/// progress.
 pub(super) fn call_item(
     spelled: Spelled,
     id: ResponseId,

@@ -1,4 +1,4 @@
-//! The shapes of Responses: requests as far as they are read, answers as they are written.
+//! The JSON types of Responses: requests as far as they are read, answers as they are written.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{super::super::openapi::shapes, errors::ResponseError, names::Names};
 
-/// Fields that are not here are accepted and change nothing.
+/// Fields that are not listed here are accepted and have no effect.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(expecting = "an object")]
 #[schemars(rename = "ResponsesRequest")]
@@ -84,7 +84,7 @@ pub(super) struct TextFormat<'a> {
     pub(super) schema: Option<&'a RawValue>,
 }
 
-/// What of a request comes back in its response.
+/// The parts of a request that are echoed in its response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Echo {
     pub(super) names: Names,
@@ -239,7 +239,7 @@ impl From<&Usage> for UsageJson {
                 cache_write_tokens: usage.cache_write_tokens,
             },
             output_tokens: usage.output_tokens,
-            // Agents do not count it apart.
+            // Agents do not count reasoning tokens separately.
             output_tokens_details: OutputDetails { reasoning_tokens: 0 },
             total_tokens: input.saturating_add(usage.output_tokens),
         }

@@ -1,4 +1,4 @@
-//! `docs/turn-states.md`: every state of a turn, from the engine's own table.
+//! Generates `docs/turn-states.md`, all states of a turn, from the engine's own table.
 
 use angelia_core::{
     engine::{Lasts, STATES, StateRow},
